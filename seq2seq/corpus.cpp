@@ -1,0 +1,174 @@
+#include "seq2seq/corpus.h"
+
+#include <algorithm>
+#include <numeric>
+#include <span>
+#include <utility>
+
+#include "kernels/error.h"
+#include "seq2seq/random.h"
+#include "seq2seq/text.h"
+
+namespace seqgrad::seq2seq {
+namespace {
+
+constexpr std::size_t batches_in_pool = 100;
+
+std::string lines(i64 count) { return fmt::format("{} line{}", count, count == 1 ? "" : "s"); }
+
+std::vector<std::size_t> all_indices(std::size_t count) {
+  std::vector<std::size_t> indices(count);
+  std::iota(indices.begin(), indices.end(), std::size_t{0});
+  return indices;
+}
+
+// Appends `indices` in batches, rows by falling source length, equal ones in the order given.
+void cut(std::span<const std::size_t> indices, std::size_t batch_size, const std::vector<PairLength>& lengths,
+         std::vector<std::vector<std::size_t>>& batches) {
+  while (!indices.empty()) {
+    const auto part = indices.first(std::min(batch_size, indices.size()));
+    indices = indices.subspan(part.size());
+    auto& batch = batches.emplace_back(part.begin(), part.end());
+    std::stable_sort(batch.begin(), batch.end(),
+                     [&](std::size_t a, std::size_t b) { return lengths[a].source > lengths[b].source; });
+  }
+}
+
+// The number of rows in a full batch, no more than there are.
+std::size_t rows_in_batch(i64 batch_size, const std::vector<PairLength>& lengths) {
+  if (batch_size < 1) throw_error("[batches] the batch size must be at least 1, not {}", batch_size);
+  return std::max<std::size_t>(1, std::min(static_cast<std::size_t>(batch_size), lengths.size()));
+}
+
+}  // namespace
+
+ParallelCorpus read_parallel(const std::string& source_path, const std::string& target_path, i64 max_length) {
+  LineReader source(source_path);
+  LineReader target(target_path);
+  ParallelCorpus corpus;
+  std::string source_line, target_line;
+  bool more_source = source.next(source_line);
+  bool more_target = target.next(target_line);
+  while (more_source && more_target) {
+    SentencePair pair{split_whitespace(source_line), split_whitespace(target_line)};
+    const auto longest = static_cast<i64>(std::max(pair.source.size(), pair.target.size()));
+    if (pair.source.empty() || pair.target.empty()) {
+      ++corpus.skipped_empty;
+    } else if (max_length > 0 && longest > max_length) {
+      ++corpus.skipped_long;
+    } else {
+      corpus.pairs.push_back(std::move(pair));
+    }
+    more_source = source.next(source_line);
+    more_target = target.next(target_line);
+  }
+  if (more_source || more_target) {
+    while (source.next(source_line)) continue;
+    while (target.next(target_line)) continue;
+    throw_error("{} has {} but {} has {}: a source and its target must match line by line", source_path,
+                lines(source.line_number()), target_path, target.line_number());
+  }
+  if (corpus.pairs.empty()) {
+    std::string why = fmt::format("{} empty", corpus.skipped_empty);
+    if (max_length > 0) why += fmt::format(", {} longer than {} words", corpus.skipped_long, max_length);
+    throw_error("{} and {} hold no usable sentence pair ({})", source_path, target_path, why);
+  }
+  return corpus;
+}
+
+std::vector<std::vector<std::string>> source_sentences(const ParallelCorpus& corpus) {
+  std::vector<std::vector<std::string>> sentences;
+  for (const SentencePair& pair : corpus.pairs) sentences.push_back(pair.source);
+  return sentences;
+}
+
+std::vector<std::vector<std::string>> target_sentences(const ParallelCorpus& corpus) {
+  std::vector<std::vector<std::string>> sentences;
+  for (const SentencePair& pair : corpus.pairs) sentences.push_back(pair.target);
+  return sentences;
+}
+
+EncodedPair encode_pair(const SentencePair& pair, const Vocabulary& source, const Vocabulary& target) {
+  EncodedPair encoded{source.encode(pair.source), target.encode(pair.target)};
+  encoded.source.push_back(Vocabulary::end);
+  return encoded;
+}
+
+std::vector<EncodedPair> encode_pairs(const std::vector<SentencePair>& pairs, const Vocabulary& source,
+                                      const Vocabulary& target) {
+  std::vector<EncodedPair> encoded;
+  encoded.reserve(pairs.size());
+  for (const SentencePair& pair : pairs) encoded.push_back(encode_pair(pair, source, target));
+  return encoded;
+}
+
+std::vector<PairLength> pair_lengths(const std::vector<EncodedPair>& pairs) {
+  std::vector<PairLength> lengths;
+  lengths.reserve(pairs.size());
+  for (const EncodedPair& pair : pairs) {
+    lengths.push_back({static_cast<i64>(pair.source.size()), static_cast<i64>(pair.target.size())});
+  }
+  return lengths;
+}
+
+std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>& lengths, i64 batch_size, u64 seed,
+                                                   u64 epoch) {
+  const std::size_t size = rows_in_batch(batch_size, lengths);
+  SplitMix64 generator(seed, epoch);
+  std::vector<std::size_t> order = all_indices(lengths.size());
+  shuffle(order, generator);
+
+  std::vector<std::vector<std::size_t>> batches;
+  std::span<std::size_t> rest(order);
+  while (!rest.empty()) {
+    const auto pool = rest.first(std::min(size * batches_in_pool, rest.size()));
+    rest = rest.subspan(pool.size());
+    std::stable_sort(pool.begin(), pool.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(lengths[a].source, lengths[a].target) < std::pair(lengths[b].source, lengths[b].target);
+    });
+    cut(pool, size, lengths, batches);
+  }
+  shuffle(batches, generator);
+  return batches;
+}
+
+std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>& lengths, i64 batch_size) {
+  const std::size_t size = rows_in_batch(batch_size, lengths);
+  std::vector<std::size_t> order = all_indices(lengths.size());
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return std::pair(lengths[a].source, lengths[a].target) > std::pair(lengths[b].source, lengths[b].target);
+  });
+  std::vector<std::vector<std::size_t>> batches;
+  cut(order, size, lengths, batches);
+  return batches;
+}
+
+Batch make_batch(const std::vector<EncodedPair>& pairs, const std::vector<std::size_t>& rows) {
+  if (rows.empty()) throw_error("[batch] a batch needs at least one row");
+  Batch batch;
+  batch.size = static_cast<i64>(rows.size());
+  batch.rows = rows;
+  for (const std::size_t row : rows) {
+    if (row >= pairs.size()) throw_error("[batch] there is no row {}: the corpus has {} pairs", row, pairs.size());
+    const auto target = static_cast<i64>(pairs[row].target.size());
+    batch.source_lengths.push_back(static_cast<i64>(pairs[row].source.size()));
+    batch.source_length = std::max(batch.source_length, batch.source_lengths.back());
+    batch.target_length = std::max(batch.target_length, target + 1);
+    batch.target_tokens += target + 1;
+  }
+  batch.source.assign(static_cast<std::size_t>(batch.size * batch.source_length), Vocabulary::pad);
+  batch.target_in.assign(static_cast<std::size_t>(batch.size * batch.target_length), Vocabulary::pad);
+  batch.target_out = batch.target_in;
+  for (i64 b = 0; b < batch.size; ++b) {
+    const EncodedPair& pair = pairs[rows[static_cast<std::size_t>(b)]];
+    std::copy(pair.source.begin(), pair.source.end(), batch.source.begin() + b * batch.source_length);
+    const auto in = batch.target_in.begin() + b * batch.target_length;
+    const auto out = batch.target_out.begin() + b * batch.target_length;
+    *in = Vocabulary::start;
+    std::copy(pair.target.begin(), pair.target.end(), in + 1);
+    *std::copy(pair.target.begin(), pair.target.end(), out) = Vocabulary::end;
+  }
+  return batch;
+}
+
+}  // namespace seqgrad::seq2seq

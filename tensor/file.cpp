@@ -1,0 +1,137 @@
+#include "tensor/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "kernels/error.h"
+
+namespace seqgrad {
+namespace {
+
+constexpr std::size_t buffer_bytes = 1 << 16;
+
+// strerror is not thread-safe.
+std::string reason() { return std::generic_category().message(errno); }
+
+[[noreturn]] void cannot_read(const std::string& path) { throw_error("cannot read {}: {}", path, reason()); }
+
+}  // namespace
+
+std::string read_file(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) cannot_read(path);
+  struct Closer {
+    int descriptor;
+    ~Closer() { ::close(descriptor); }
+  } closer{descriptor};
+
+  // The size is only a hint: pipes and /proc say 0, and a file may grow.
+  struct stat status;
+  if (::fstat(descriptor, &status) != 0) cannot_read(path);
+  std::string content(static_cast<std::size_t>(status.st_size) + 1, '\0');
+  std::size_t used = 0;
+  for (;;) {
+    if (used == content.size()) content.resize(2 * content.size());
+    const ssize_t got = ::read(descriptor, content.data() + used, content.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) cannot_read(path);
+    if (got == 0) break;
+    used += static_cast<std::size_t>(got);
+  }
+  content.resize(used);
+  return content;
+}
+
+void write_file(const std::string& path, std::string_view content) {
+  AtomicFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(path) {
+  std::error_code ignored;
+  if (std::filesystem::is_symlink(path, ignored)) target_ = std::filesystem::weakly_canonical(path, ignored).string();
+  if (target_.empty()) target_ = path;
+
+  struct stat status;
+  const bool exists = ::stat(target_.c_str(), &status) == 0;
+  if (exists && S_ISDIR(status.st_mode)) {
+    errno = EISDIR;
+    fail();
+  }
+  if (exists && !S_ISREG(status.st_mode)) {
+    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (descriptor_ < 0) fail();
+    return;
+  }
+  // A number beside the process id, since a killed process may have left a file of the same id behind.
+  for (int number = 0; descriptor_ < 0; ++number) {
+    temporary_ = fmt::format("{}.tmp-{}-{}", target_, ::getpid(), number);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor_ < 0 && errno != EEXIST) {
+      temporary_.clear();
+      fail();
+    }
+  }
+}
+
+AtomicFile::~AtomicFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+void AtomicFile::fail() const { throw_failure("cannot write {}: {}", path_, reason()); }
+
+void AtomicFile::write(const void* data, std::size_t bytes) {
+  if (descriptor_ < 0) throw_failure("cannot write {}: it is already complete", path_);
+  buffer_.append(static_cast<const char*>(data), bytes);
+  if (buffer_.size() >= buffer_bytes) flush();
+}
+
+void AtomicFile::flush() {
+  std::size_t done = 0;
+  while (done < buffer_.size()) {
+    const ssize_t put = ::write(descriptor_, buffer_.data() + done, buffer_.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) fail();
+    done += static_cast<std::size_t>(put);
+  }
+  buffer_.clear();
+}
+
+void AtomicFile::commit() {
+  if (descriptor_ < 0) throw_failure("cannot write {}: it is already complete", path_);
+  flush();
+  // A terminal or a pipe cannot be flushed to a disk.
+  if (!temporary_.empty() && ::fsync(descriptor_) != 0) fail();
+  const int descriptor = descriptor_;
+  descriptor_ = -1;
+  if (::close(descriptor) != 0) fail();
+  if (temporary_.empty()) return;
+
+  if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
+  temporary_.clear();
+  // The new name must reach the disk too. Some network file systems have no flush for folders (EINVAL).
+  std::string folder = std::filesystem::path(target_).parent_path().string();
+  if (folder.empty()) folder = ".";
+  const int folder_descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_descriptor < 0) {
+    if (errno == EACCES) return;  // a folder that may be written but not listed
+    fail();
+  }
+  const bool flushed = ::fsync(folder_descriptor) == 0 || errno == EINVAL;
+  const int error = errno;
+  ::close(folder_descriptor);
+  if (!flushed) {
+    errno = error;
+    fail();
+  }
+}
+
+}  // namespace seqgrad
