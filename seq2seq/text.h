@@ -50,6 +50,9 @@ std::vector<std::string> split_whitespace(std::string_view text);
 
 std::string join(const std::vector<std::string>& words, std::string_view separator = " ");
 
+// Lower case in all scripts, as Python's str.lower() has it. The final sigma looks through common accents only.
+std::string lowercase(std::string_view text);
+
 // The position, from 0, of the first byte of the first malformed sequence; npos if the text is well-formed.
 std::size_t find_invalid_utf8(std::string_view text);
 

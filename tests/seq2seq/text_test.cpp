@@ -170,3 +170,11 @@ TEST_CASE("words are split as Python splits them") {
 }
 
 TEST_CASE("a line of blanks has no words") { CHECK(split_whitespace("\u00a0 \u3000").empty()); }
+
+TEST_CASE("lower case works in all scripts") {
+  CHECK(lowercase("ÄÖÜ ẞ ÉÀ Ł Ş Ÿ abc 123 日本") == "äöü ß éà ł ş ÿ abc 123 日本");
+  CHECK(lowercase("ΑΒΓ Ώ ЖЩЁ Ӂ ԱՖ Ⴀ ᾈ Ⅷ Ａ 𐐀") == "αβγ ώ жщё ӂ աֆ ⴀ ᾀ ⅷ ａ 𐐨");
+  CHECK(lowercase("İ") == "i\u0307");
+  CHECK(lowercase("ΟΔΟΣ, ΟΔΟΣ ΣΑΣ Σ ΣΑ Α.Σ") == "οδος, οδος σας σ σα α.ς");
+  CHECK(lowercase("") == "");
+}
