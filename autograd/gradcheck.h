@@ -1,0 +1,99 @@
+// Are the gradients right? Central differences of fourth order in f64, random cotangents, every entry of every argument.
+//
+//   auto report = gradcheck([](Var x, Var w) { return softmax(matmul(x, w)); }, {randn({3, 4}), randn({4, 2})});
+//   fmt::print("{}", report);            // the worst entry by name and index
+//   if (!report.ok()) return 1;
+//
+// Fails on NaN, on a gradient of the wrong shape, and when nothing was compared. Thread-safe as a whole call.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "autograd/tape.h"
+
+namespace seqgrad {
+
+struct GradcheckOptions {
+  // f'(x) = (f(x-2h) - 8 f(x-h) + 8 f(x+h) - f(x+2h)) / 12h + O(h^4), h = eps max(1, |x|)  (Abramowitz and Stegun 25.3.6)
+  double eps = 1e-3;
+  double rtol = 1e-7;   // on |analytic - numeric| / max(|analytic|, |numeric|, floor)
+  double floor = 1e-4;  // below this size an entry is judged by its absolute error, rtol * floor
+  u64 seed = 1;         // of the cotangents
+};
+
+struct GradcheckReport {
+  std::string argument;  // of the worst entry
+  Dims index;
+  double analytic = 0, numeric = 0, error = 0;
+  i64 compared = 0;
+  double rtol = 0;
+  std::string problem;  // what made the check itself fail, when something did
+
+  bool ok() const { return problem.empty() && compared > 0 && error <= rtol; }
+};
+
+// The checked function: from leaves in the order of the inputs to one or more outputs.
+using GradcheckFunction = std::function<std::vector<Var>(Tape&, const std::vector<Var>&)>;
+
+struct NamedTensor {
+  std::string name;
+  Tensor value;
+};
+
+// inputs are converted to f64. Parameters, when given, must be f64 and are checked as well, by their names.
+GradcheckReport gradcheck_function(const GradcheckFunction& f, const std::vector<NamedTensor>& inputs,
+                                   const std::vector<Parameter*>& parameters = {}, const GradcheckOptions& options = {});
+
+namespace detail {
+
+template <class F>
+std::vector<Var> call_with_vars(F& f, Tape& tape, const std::vector<Var>& v) {
+  const auto listed = [](auto&& result) -> std::vector<Var> {
+    if constexpr (std::is_convertible_v<decltype(result), Var>)
+      return {result};
+    else
+      return result;
+  };
+  if constexpr (std::is_invocable_v<F, Tape&, const std::vector<Var>&>)
+    return listed(f(tape, v));
+  else if constexpr (std::is_invocable_v<F, const std::vector<Var>&>)
+    return listed(f(v));
+  else if constexpr (std::is_invocable_v<F, Var>)
+    return listed(f(v.at(0)));
+  else if constexpr (std::is_invocable_v<F, Var, Var>)
+    return listed(f(v.at(0), v.at(1)));
+  else if constexpr (std::is_invocable_v<F, Var, Var, Var>)
+    return listed(f(v.at(0), v.at(1), v.at(2)));
+  else
+    return listed(f(v.at(0), v.at(1), v.at(2), v.at(3)));
+}
+
+}  // namespace detail
+
+// f takes one to four Vars, or a std::vector<Var>, or a Tape& and a std::vector<Var>; it returns a Var or several.
+template <class F>
+GradcheckFunction gradcheck_callable(F f) {
+  return [f](Tape& tape, const std::vector<Var>& v) mutable { return detail::call_with_vars(f, tape, v); };
+}
+
+template <class F>
+GradcheckReport gradcheck(F f, const std::vector<Tensor>& inputs, const GradcheckOptions& options = {}) {
+  std::vector<NamedTensor> named;
+  for (std::size_t i = 0; i < inputs.size(); ++i) named.push_back({fmt::format("argument {}", i), inputs[i]});
+  return gradcheck_function(gradcheck_callable(std::move(f)), named, {}, options);
+}
+
+std::string to_string(const GradcheckReport& report);
+
+}  // namespace seqgrad
+
+template <>
+struct fmt::formatter<seqgrad::GradcheckReport> : fmt::formatter<std::string> {
+  template <class Context>
+  auto format(const seqgrad::GradcheckReport& report, Context& context) const {
+    return fmt::format_to(context.out(), "{}", seqgrad::to_string(report));
+  }
+};

@@ -1,0 +1,78 @@
+#include "tensor/matmul.h"
+
+#include <algorithm>
+
+#include "tensor/launch.h"
+
+namespace seqgrad {
+namespace {
+
+// One operand as BLAS wants it: rows of unit stride, or the transpose of such.
+struct Operand {
+  Tensor tensor;
+  bool transposed;
+  i64 ld;
+  i64 batch_stride;
+};
+
+bool unit_rows(const Tensor& x, int row, int column) {
+  return (x.strides()[column] == 1 || x.shape()[column] == 1) &&
+         (x.shape()[row] == 1 || x.strides()[row] >= std::max<i64>(1, x.shape()[column]));
+}
+
+i64 leading_dimension(const Tensor& x, int row, int column) {
+  return x.shape()[row] == 1 ? std::max<i64>(1, x.shape()[column]) : x.strides()[row];
+}
+
+Operand operand(const Tensor& x) {
+  const int row = x.dim() - 2, column = x.dim() - 1;
+  const auto stride = [](const Tensor& t) { return t.dim() == 3 && t.shape()[0] != 1 ? t.strides()[0] : 0; };
+  if (unit_rows(x, row, column)) return {x, false, leading_dimension(x, row, column), stride(x)};
+  if (unit_rows(x, column, row)) return {x, true, leading_dimension(x, column, row), stride(x)};
+  const Tensor copy = x.clone();
+  return {copy, false, std::max<i64>(1, copy.shape()[column]), stride(copy)};
+}
+
+}  // namespace
+
+void matmul_into(const Tensor& a, const Tensor& b, double beta, const Tensor& c, double alpha) {
+  const int rank = c.dim();
+  if (a.dim() != rank || b.dim() != rank || (rank != 2 && rank != 3))
+    throw_error("[matmul] needs matrices or batches of them, not {} x {}", a.shape(), b.shape());
+  const i64 m = a.size(-2), k = a.size(-1), n = b.size(-1);
+  if (b.size(-2) != k) throw_error("[matmul] inner dimensions differ: {} x {}", a.shape(), b.shape());
+  if (a.dtype() != b.dtype())
+    throw_error("[matmul] {} x {}: both sides need one dtype", name_of(a.dtype()), name_of(b.dtype()));
+  const i64 batch = rank == 3 ? c.size(0) : 1;
+  const auto fits = [&](const Tensor& x) { return rank == 2 || x.size(0) == batch || x.size(0) == 1; };
+  if (c.size(-2) != m || c.size(-1) != n || !fits(a) || !fits(b))
+    throw_error("[matmul] {} x {} does not give {}", a.shape(), b.shape(), c.shape());
+
+  if (!unit_rows(c, rank - 2, rank - 1)) {
+    if (unit_rows(c, rank - 1, rank - 2))  // c^T = b^T a^T
+      return matmul_into(b.transpose(-1, -2), a.transpose(-1, -2), beta, c.transpose(-1, -2), alpha);
+    Tensor product = c.clone();
+    matmul_into(a, b, beta, product, alpha);
+    return c.copy_from(product);
+  }
+  const Operand x = operand(a), y = operand(b);
+  const i64 ldc = leading_dimension(c, rank - 2, rank - 1);
+  if (rank == 2)
+    launch(kernels::gemm, x.transposed, y.transposed, m, n, k, alpha, x.tensor, x.ld, y.tensor, y.ld, beta, c, ldc);
+  else
+    launch(kernels::gemm_batched, x.transposed, y.transposed, m, n, k, alpha, x.tensor, x.ld, x.batch_stride, y.tensor, y.ld,
+           y.batch_stride, beta, c, ldc, c.strides()[0], batch);
+}
+
+Tensor matmul(const Tensor& a, const Tensor& b) {
+  Dims shape = a.shape();
+  if (shape.size() >= 2 && b.dim() >= 2) {
+    shape.back() = b.size(-1);
+    if (shape.size() == 3 && b.dim() == 3) shape[0] = std::max(a.size(0), b.size(0));
+  }
+  Tensor c(shape, a.dtype(), a.device());
+  matmul_into(a, b, 0, c);
+  return c;
+}
+
+}  // namespace seqgrad
