@@ -1,17 +1,14 @@
 // Elementwise operations, each with its derivative: the functors that the CPU loops and the CUDA kernels share, and the two
-// lists that generate the kernels and the operations on Vars. To add one: a functor and its line in the list here, and its file in
-// autograd/ops/ (CONTRIBUTING.md works an example).
+// lists that generate the kernels and the operations on Vars. To add one: a functor and its line in the list here, and its file
+// in autograd/ops/ (CONTRIBUTING.md works an example).
 //
 // V is float, double, or a SIMD vector of either; it has + - * /, V(constant), and the functions exp, log, tanh, sigmoid,
-// sqrt, and select(condition, a, b) with comparisons < <= > >= == (math.h supplies them for scalars, simd.h for vectors).
+// sqrt, and select(condition, a, b) with comparisons < <= > >= == (scalar_math.h and simd.h supply them).
 // Unary: y = forward(x); dx = backward(x, y, dy). Binary: y = forward(a, b); backward gives da and db from (a, b, y, dy).
 #pragma once
 
-#ifdef __CUDACC__
-#define SEQGRAD_HOST_DEVICE __host__ __device__
-#else
-#define SEQGRAD_HOST_DEVICE
-#endif
+#include "kernels/scalar_math.h"
+#include "kernels/types.h"
 
 namespace seqgrad::kernels {
 

@@ -18,17 +18,16 @@ namespace seqgrad::kernels {
 // Elementwise families. Contiguous: y = f(x), dx = f'(x, y, dy); dx may be dy.
 // Broadcasting: y is contiguous over `shape`; a and b have strides (0 where they repeat). In the backward y and dy are
 // contiguous, da and db are contiguous over `shape` (the caller sums over repeated axes); da?, db? may be null.
-#define SEQGRAD_ELEMENTWISE_FAMILIES                                                                                      \
-  template <class Op, class T>                                                                                            \
-  void unary(const T* x, T* y, i64 n);                                                                                    \
-  template <class Op, class T>                                                                                            \
-  void unary_backward(const T* x, const T* y, const T* dy, T* dx, i64 n);                                                 \
-  template <class Op, class T>                                                                                            \
-  void binary(const T* a, const i64* a_strides, const T* b, const i64* b_strides, T* y, const i64* shape, i64 ndim);      \
-  template <class Op, class T>                                                                                            \
+#define SEQGRAD_ELEMENTWISE_FAMILIES                                                                                       \
+  template <class Op, class T>                                                                                             \
+  void unary(const T* x, T* y, i64 n);                                                                                     \
+  template <class Op, class T>                                                                                             \
+  void unary_backward(const T* x, const T* y, const T* dy, T* dx, i64 n);                                                  \
+  template <class Op, class T>                                                                                             \
+  void binary(const T* a, const i64* a_strides, const T* b, const i64* b_strides, T* y, const i64* shape, i64 ndim);       \
+  template <class Op, class T>                                                                                             \
   void binary_backward(const T* a, const i64* a_strides, const T* b, const i64* b_strides, const T* y, const T* dy, T* da, \
                        T* db, const i64* shape, i64 ndim);
-
 
 namespace v1 {
 SEQGRAD_ELEMENTWISE_FAMILIES
@@ -51,20 +50,19 @@ SEQGRAD_ELEMENTWISE_FAMILIES
 #include "kernels/ops.def"
 }  // namespace cuda
 
-// tensor/launch.h can pass it along.
-#define SEQGRAD_BY_DEVICE(call) (device == Device::cpu ? cpu::call : cuda::call)
-#define SEQGRAD_KERNEL(name, parameters, arguments)                                 \
-  inline constexpr struct name##_kernel {                                           \
-    template <class T>                                                              \
-    void run(Device device, SEQGRAD_UNWRAP parameters) const {                      \
-      device == Device::cpu ? cpu::name<T> arguments : cuda::name<T> arguments;     \
-    }                                                                               \
+// By device. Objects rather than functions, so that tensor/launch.h can pass them along.
+#undef SEQGRAD_KERNEL
+#define SEQGRAD_KERNEL(name, parameters, arguments)                             \
+  inline constexpr struct name##_kernel {                                       \
+    template <class T>                                                          \
+    void run(Device device, SEQGRAD_UNWRAP parameters) const {                  \
+      device == Device::cpu ? cpu::name<T> arguments : cuda::name<T> arguments; \
+    }                                                                           \
   } name{};
 #define SEQGRAD_UNWRAP(...) __VA_ARGS__
 #include "kernels/ops.def"
 #undef SEQGRAD_KERNEL
 #undef SEQGRAD_UNWRAP
-#undef SEQGRAD_BY_DEVICE
 #undef SEQGRAD_DECLARE
 
 template <class Op>

@@ -3,6 +3,13 @@
 
 #include <cstdint>
 
+// Marks the small functions that the CPU's loops and the CUDA kernels share.
+#ifdef __CUDACC__
+#define SEQGRAD_HOST_DEVICE __host__ __device__
+#else
+#define SEQGRAD_HOST_DEVICE
+#endif
+
 namespace seqgrad {
 
 using i64 = std::int64_t;

@@ -1,0 +1,81 @@
+// cpu::NAME: the fastest routine that this machine runs, generated from ops.def. The level is decided once.
+#include <cstdlib>
+#include <string_view>
+
+#include "kernels/instantiate.h"
+#include "kernels/kernels.h"
+
+namespace seqgrad::kernels {
+
+namespace {
+
+enum class Level { v1, avx2, avx512 };
+
+Level detect() {
+  const char* asked = std::getenv("SEQGRAD_CPU");
+  const std::string_view limit = asked ? asked : "avx512";
+  if (limit == "v1") return Level::v1;
+  const bool has_avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  const bool has_avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                          __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+  if (has_avx2 && has_avx512 && limit != "avx2") return Level::avx512;
+  return has_avx2 ? Level::avx2 : Level::v1;
+}
+
+Level level() {
+  static const Level decided = detect();
+  return decided;
+}
+
+}  // namespace
+
+const char* cpu_level() {
+  switch (level()) {
+    case Level::avx512:
+      return "avx512";
+    case Level::avx2:
+      return "avx2";
+    default:
+      return "v1";
+  }
+}
+
+#define SEQGRAD_BY_LEVEL(...)     \
+  switch (level()) {              \
+    case Level::avx512:           \
+      return avx512::__VA_ARGS__; \
+    case Level::avx2:             \
+      return avx2::__VA_ARGS__;   \
+    default:                      \
+      return v1::__VA_ARGS__;     \
+  }
+
+namespace cpu {
+
+#define SEQGRAD_KERNEL(name, parameters, arguments) \
+  template <class T>                                \
+  void name parameters{SEQGRAD_BY_LEVEL(name<T> arguments)} SEQGRAD_INSTANTIATE(name)
+#include "kernels/ops.def"
+#undef SEQGRAD_KERNEL
+
+template <class Op, class T>
+void unary(const T* x, T* y, i64 n) {
+  SEQGRAD_BY_LEVEL(unary<Op>(x, y, n))
+}
+template <class Op, class T>
+void unary_backward(const T* x, const T* y, const T* dy, T* dx, i64 n) {
+  SEQGRAD_BY_LEVEL(unary_backward<Op>(x, y, dy, dx, n))
+}
+template <class Op, class T>
+void binary(const T* a, const i64* a_strides, const T* b, const i64* b_strides, T* y, const i64* shape, i64 ndim) {
+  SEQGRAD_BY_LEVEL(binary<Op>(a, a_strides, b, b_strides, y, shape, ndim))
+}
+template <class Op, class T>
+void binary_backward(const T* a, const i64* a_strides, const T* b, const i64* b_strides, const T* y, const T* dy, T* da, T* db,
+                     const i64* shape,
+                     i64 ndim){SEQGRAD_BY_LEVEL(binary_backward<Op>(a, a_strides, b, b_strides, y, dy, da, db, shape,
+                                                                    ndim))} SEQGRAD_UNARY_OPS(SEQGRAD_INSTANTIATE_UNARY)
+    SEQGRAD_BINARY_OPS(SEQGRAD_INSTANTIATE_BINARY)
+
+}  // namespace cpu
+}  // namespace seqgrad::kernels

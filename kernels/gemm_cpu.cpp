@@ -1,0 +1,202 @@
+// Matrix products: OpenBLAS, and loops of our own where a product is bound by memory (one row, one column, one term) or too
+// small to be worth the call.
+#include <cblas.h>
+
+#include "kernels/instantiate.h"
+#include "kernels/kernels.h"
+#include "kernels/row_math.h"
+
+namespace seqgrad::kernels::SEQGRAD_LEVEL {
+
+static void blas(bool ta, bool tb, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b, i64 ldb,
+                 float beta, float* c, i64 ldc) {
+  cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
+              static_cast<blasint>(n), static_cast<blasint>(k), alpha, a, static_cast<blasint>(lda), b,
+              static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
+}
+static void blas(bool ta, bool tb, i64 m, i64 n, i64 k, double alpha, const double* a, i64 lda, const double* b, i64 ldb,
+                 double beta, double* c, i64 ldc) {
+  cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
+              static_cast<blasint>(n), static_cast<blasint>(k), alpha, a, static_cast<blasint>(lda), b,
+              static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
+}
+
+// c = value + beta c, where beta = 0 does not read c.
+template <class T, class Lanes>
+SEQGRAD_INLINE static void put(T* c, Vec<T> value, T beta, Lanes lanes) {
+  lanes.store(c, beta == 0 ? value : fma(Vec<T>(beta), lanes.load(c), value));
+}
+template <class T>
+SEQGRAD_INLINE static void put(T* c, T value, T beta) {
+  *c = beta == 0 ? value : value + beta * *c;
+}
+
+template <class T>
+static void scale(i64 m, i64 n, T beta, T* c, i64 ldc) {
+  if (beta == 1) return;
+  for (i64 i = 0; i < m; ++i) {
+    each<T>(0, n, [&](i64 j, auto lanes) { put(c + i * ldc + j, Vec<T>(T(0)), beta, lanes); });
+  }
+}
+
+// y_j = alpha sum_p x_p b[p,j] + beta y_j: the rows of b (k,n), weighted.
+template <class T>
+static void weighted_rows(i64 n, i64 k, T alpha, const T* x, i64 x_step, const T* b, i64 ldb, T beta, T* y, i64 y_step) {
+  constexpr i64 w = Vec<T>::width;
+  const auto column = [&](i64 j, auto lanes) {
+    Vec<T> s(T(0));
+    for (i64 p = 0; p < k; ++p) s = fma(Vec<T>(x[p * x_step]), lanes.load(b + p * ldb + j), s);
+    s = Vec<T>(alpha) * s;
+    if (y_step == 1) {
+      put(y + j, s, beta, lanes);
+    } else {
+      T scattered[w];
+      s.store(scattered);
+      for (i64 i = 0; i < lanes.count(); ++i) put(y + (j + i) * y_step, scattered[i], beta);
+    }
+  };
+  parallel(ceil_divide(n, 4 * w), larger(1, grain * 2 / larger(1, 4 * w * k)), [&](i64 begin, i64 end) {
+    i64 j = begin * 4 * w;
+    const i64 last = smaller(end * 4 * w, n);
+    const AllLanes<T> all;
+    for (; y_step == 1 && j + 4 * w <= last; j += 4 * w) {
+      Vec<T> s0(T(0)), s1(T(0)), s2(T(0)), s3(T(0));
+      const T* row = b + j;
+      for (i64 p = 0; p < k; ++p, row += ldb) {
+        const Vec<T> x_p(x[p * x_step]);
+        s0 = fma(x_p, Vec<T>::load(row), s0);
+        s1 = fma(x_p, Vec<T>::load(row + w), s1);
+        s2 = fma(x_p, Vec<T>::load(row + 2 * w), s2);
+        s3 = fma(x_p, Vec<T>::load(row + 3 * w), s3);
+      }
+      put(y + j, Vec<T>(alpha) * s0, beta, all);
+      put(y + j + w, Vec<T>(alpha) * s1, beta, all);
+      put(y + j + 2 * w, Vec<T>(alpha) * s2, beta, all);
+      put(y + j + 3 * w, Vec<T>(alpha) * s3, beta, all);
+    }
+    each<T>(j, last, column);
+  });
+}
+
+// y_j = alpha sum_p x_p b[j,p] + beta y_j: products with the rows of b (n,k). x is contiguous.
+template <class T>
+static void row_dots(i64 n, i64 k, T alpha, const T* x, const T* b, i64 ldb, T beta, T* y, i64 y_step) {
+  parallel(n, larger(1, grain * 2 / k), [&](i64 begin, i64 end) {
+    i64 j = begin;
+    for (; j + 4 <= end; j += 4) {  // four rows share the loads of x
+      const T *b0 = b + j * ldb, *b1 = b0 + ldb, *b2 = b1 + ldb, *b3 = b2 + ldb;
+      Vec<T> s0(T(0)), s1(T(0)), s2(T(0)), s3(T(0));
+      each<T>(0, k, [&](i64 p, auto lanes) {
+        const Vec<T> x_p = lanes.load(x + p);
+        s0 = fma(x_p, lanes.load(b0 + p), s0);
+        s1 = fma(x_p, lanes.load(b1 + p), s1);
+        s2 = fma(x_p, lanes.load(b2 + p), s2);
+        s3 = fma(x_p, lanes.load(b3 + p), s3);
+      });
+      put(y + j * y_step, alpha * sum(s0), beta);
+      put(y + (j + 1) * y_step, alpha * sum(s1), beta);
+      put(y + (j + 2) * y_step, alpha * sum(s2), beta);
+      put(y + (j + 3) * y_step, alpha * sum(s3), beta);
+    }
+    for (; j < end; ++j) {
+      const T dot = sum_row<T>(k, [&](i64 p, auto lanes) { return lanes.load(x + p) * lanes.load(b + j * ldb + p); });
+      put(y + j * y_step, alpha * dot, beta);
+    }
+  });
+}
+
+// y = alpha x op(b) + beta y for vectors x (k) and y (n) with any steps.
+template <class T>
+static void vector_product(bool transpose_b, i64 n, i64 k, T alpha, const T* x, i64 x_step, const T* b, i64 ldb, T beta, T* y,
+                           i64 y_step) {
+  if (!transpose_b) return weighted_rows(n, k, alpha, x, x_step, b, ldb, beta, y, y_step);
+  if (x_step == 1) return row_dots(n, k, alpha, x, b, ldb, beta, y, y_step);
+  T* packed = static_cast<T*>(__builtin_malloc(static_cast<u64>(k) * sizeof(T)));
+  for (i64 p = 0; p < k; ++p) packed[p] = x[p * x_step];
+  row_dots(n, k, alpha, packed, b, ldb, beta, y, y_step);
+  __builtin_free(packed);
+}
+
+// m n k up to this is not worth a call of BLAS, which packs both matrices.
+constexpr i64 small_product = 4096;
+
+// c = alpha op(a) op(b) + beta c, a vector of columns at a time. op(b) is packed when it is transposed.
+template <class T>
+static void small(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, const T* b, i64 ldb,
+                  T beta, T* c, i64 ldc) {
+  T packed[small_product];  // k n <= m n k
+  if (transpose_b) {
+    for (i64 j = 0; j < n; ++j) {
+      for (i64 p = 0; p < k; ++p) packed[p * n + j] = b[j * ldb + p];
+    }
+    b = packed;
+    ldb = n;
+  }
+  const i64 a_row = transpose_a ? 1 : lda, a_column = transpose_a ? lda : 1;
+  for (i64 i = 0; i < m; ++i) {
+    each<T>(0, n, [&](i64 j, auto lanes) {
+      Vec<T> s(T(0));
+      for (i64 p = 0; p < k; ++p) s = fma(Vec<T>(a[i * a_row + p * a_column]), lanes.load(b + p * ldb + j), s);
+      put(c + i * ldc + j, Vec<T>(alpha) * s, beta, lanes);
+    });
+  }
+}
+
+// k = 1: c = alpha a b + beta c for a column a and a row b.
+template <class T>
+static void outer_product(i64 m, i64 n, T alpha, const T* a, i64 a_step, const T* b, i64 b_step, T beta, T* c, i64 ldc) {
+  parallel_rows(m, n, [&](i64 begin, i64 end) {
+    for (i64 i = begin; i < end; ++i) {
+      const T factor = alpha * a[i * a_step];
+      T* c_i = c + i * ldc;
+      if (b_step == 1) {
+        each<T>(0, n, [&](i64 j, auto lanes) { put(c_i + j, Vec<T>(factor) * lanes.load(b + j), beta, lanes); });
+      } else {
+        for (i64 j = 0; j < n; ++j) put(c_i + j, factor * b[j * b_step], beta);
+      }
+    }
+  });
+}
+
+template <class T>
+void gemm(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, const T* b, i64 ldb, T beta,
+          T* c, i64 ldc) {
+  if (m == 0 || n == 0) return;
+  if (k == 0 || alpha == 0) return scale(m, n, beta, c, ldc);
+  if (m == 1) return vector_product(transpose_b, n, k, alpha, a, transpose_a ? lda : 1, b, ldb, beta, c, i64{1});
+  // A single column: c^T = op(b)^T op(a)^T.
+  if (n == 1) return vector_product(!transpose_a, m, k, alpha, b, transpose_b ? 1 : ldb, a, lda, beta, c, ldc);
+  if (k == 1) return outer_product(m, n, alpha, a, transpose_a ? 1 : lda, b, transpose_b ? ldb : 1, beta, c, ldc);
+  if (m * n <= small_product && m * n * k <= small_product) {
+    return small(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  }
+  blas(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+SEQGRAD_INSTANTIATE(gemm)
+
+template <class T>
+void gemm_batched(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, i64 stride_a,
+                  const T* b, i64 ldb, i64 stride_b, T beta, T* c, i64 ldc, i64 stride_c, i64 batch) {
+  if (batch == 0 || m == 0 || n == 0) return;
+  if (m == 1) {  // a single row has any distance to the next
+    if (!transpose_a) lda = stride_a;
+    ldc = stride_c;
+  }
+  if (stride_b == 0 && !transpose_a && stride_a == m * lda && stride_c == m * ldc && lda >= k && ldc >= n) {  // one tall matrix
+    return gemm(false, transpose_b, batch * m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  }
+  const i64 work = m * n * larger(k, 1);
+  const auto product = [&](i64 i) {
+    gemm(transpose_a, transpose_b, m, n, k, alpha, a + i * stride_a, lda, b + i * stride_b, ldb, beta, c + i * stride_c, ldc);
+  };
+  if (batch < omp_get_max_threads() || work > (i64{1} << 24)) {  // let BLAS share each among the threads
+    for (i64 i = 0; i < batch; ++i) product(i);
+    return;
+  }
+  parallel(batch, larger(1, grain * 2 / work), [&](i64 begin, i64 end) {
+    for (i64 i = begin; i < end; ++i) product(i);
+  });
+}
+SEQGRAD_INSTANTIATE(gemm_batched)
+
+}  // namespace seqgrad::kernels::SEQGRAD_LEVEL
