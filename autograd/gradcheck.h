@@ -38,11 +38,6 @@ struct GradcheckReport {
 // The checked function: from leaves in the order of the inputs to one or more outputs.
 using GradcheckFunction = std::function<std::vector<Var>(Tape&, const std::vector<Var>&)>;
 
-struct NamedTensor {
-  std::string name;
-  Tensor value;
-};
-
 // inputs are converted to f64. Parameters, when given, must be f64 and are checked as well, by their names.
 GradcheckReport gradcheck_function(const GradcheckFunction& f, const std::vector<NamedTensor>& inputs,
                                    const std::vector<Parameter*>& parameters = {}, const GradcheckOptions& options = {});

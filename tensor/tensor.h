@@ -109,6 +109,11 @@ Tensor full(const Dims& shape, double value, DType dtype = DType::f32, Device de
 Tensor empty_like(const Tensor& x);  // contiguous
 Tensor zeros_like(const Tensor& x);
 
+struct NamedTensor {
+  std::string name;
+  Tensor value;
+};
+
 // A scalar's text, or shape, dtype and the values of a small tensor.
 std::string to_string(const Tensor& x);
 
