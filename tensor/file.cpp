@@ -118,9 +118,8 @@ void AtomicFile::commit() {
   if (std::rename(temporary_.c_str(), target_.c_str()) != 0) fail();
   temporary_.clear();
   // The new name must reach the disk too. Some network file systems have no flush for folders (EINVAL).
-  std::string folder = std::filesystem::path(target_).parent_path().string();
-  if (folder.empty()) folder = ".";
-  const int folder_descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const std::filesystem::path folder = std::filesystem::path(target_).parent_path();
+  const int folder_descriptor = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_descriptor < 0) {
     if (errno == EACCES) return;  // a folder that may be written but not listed
     fail();
