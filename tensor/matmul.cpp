@@ -43,10 +43,12 @@ void matmul_into(const Tensor& a, const Tensor& b, double beta, const Tensor& c,
   if (b.size(-2) != k) throw_error("[matmul] inner dimensions differ: {} x {}", a.shape(), b.shape());
   if (a.dtype() != b.dtype())
     throw_error("[matmul] {} x {}: both sides need one dtype", name_of(a.dtype()), name_of(b.dtype()));
+  if (!a.is_floating()) throw_error("[matmul] needs f32 or f64, not {}", name_of(a.dtype()));
   const i64 batch = rank == 3 ? c.size(0) : 1;
   const auto fits = [&](const Tensor& x) { return rank == 2 || x.size(0) == batch || x.size(0) == 1; };
   if (c.size(-2) != m || c.size(-1) != n || !fits(a) || !fits(b))
     throw_error("[matmul] {} x {} does not give {}", a.shape(), b.shape(), c.shape());
+  if (c.numel() == 0) return;
 
   if (!unit_rows(c, rank - 2, rank - 1)) {
     if (unit_rows(c, rank - 1, rank - 2))  // c^T = b^T a^T

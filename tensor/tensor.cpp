@@ -1,5 +1,6 @@
 #include "tensor/tensor.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tensor/launch.h"
@@ -60,22 +61,31 @@ Dims broadcast(const char* op, const Dims& a, const Dims& b) {
   return shape;
 }
 
-Tensor::Tensor(const Dims& shape, DType dtype, Device device)
-    : shape_(shape), strides_(contiguous_strides(shape)), dtype_(dtype) {
-  i64 count = 1;
+namespace {
+
+// The number of elements, where it and all strides are small enough to calculate with.
+i64 checked_count(const Dims& shape) {
+  i64 count = 1;  // over the extents that are not 0, for the strides are products of those
   for (i64 extent : shape) {
     if (extent < 0) throw_error("a tensor cannot have the shape {}", shape);
-    if (__builtin_mul_overflow(count, extent, &count) || count > (i64{1} << 48))
+    if (__builtin_mul_overflow(count, std::max<i64>(extent, 1), &count) || count > (i64{1} << 48))
       throw_error("a tensor of shape {} is too large", shape);
   }
+  return shape.product() == 0 ? 0 : count;
+}
+
+}  // namespace
+
+Tensor::Tensor(const Dims& shape, DType dtype, Device device) : shape_(shape), dtype_(dtype) {
+  const i64 count = checked_count(shape);
+  strides_ = contiguous_strides(shape);
   storage_ = StorageRef(static_cast<std::size_t>(count) * size_of(dtype), device);
 }
 
 bool Tensor::is_contiguous() const {
   i64 step = 1;
   for (int i = dim() - 1; i >= 0; --i) {
-    if (shape_[i] == 0) return true;
-    if (shape_[i] != 1 && strides_[i] != step) return false;
+    if (shape_[i] != 1 && strides_[i] != step) return numel() == 0;
     step *= shape_[i];
   }
   return true;
@@ -130,10 +140,11 @@ Tensor Tensor::expand(const Dims& shape) const {
   view.strides_ = shape;
   for (int i = 0; fits && i < shape.size(); ++i) {
     const i64 extent = i < lead ? 1 : shape_[i - lead];
-    fits = extent == shape[i] || extent == 1;
+    fits = extent == shape[i] || (extent == 1 && shape[i] >= 0);
     view.strides_[i] = i < lead || extent != shape[i] ? 0 : strides_[i - lead];
   }
   if (!fits) throw_error("[expand] {} does not expand to {}", shape_, shape);
+  checked_count(shape);
   return view;
 }
 
@@ -148,18 +159,21 @@ Tensor Tensor::unsqueeze(int dimension) const {
 
 namespace {
 
-Dims resolve_shape(const Dims& from, Dims to) {
+Dims resolve_shape(const Dims& from, const Dims& wanted) {
+  const i64 count = from.product();
+  Dims to = wanted;
   int unknown = -1;
   i64 known = 1;
+  bool fits = true;
   for (int i = 0; i < to.size(); ++i) {
     if (to[i] == -1 && unknown < 0)
       unknown = i;
     else
-      known *= to[i];
+      fits = fits && to[i] >= 0 && !__builtin_mul_overflow(known, to[i], &known);
   }
-  if (unknown >= 0 && known != 0) to[unknown] = from.product() / known;
-  if (to.product() != from.product() || (unknown >= 0 && known == 0))
-    throw_error("[reshape] {} has {} elements and does not fit {}", from, from.product(), to);
+  fits = fits && (unknown < 0 ? known == count : known != 0 && count % known == 0);
+  if (!fits) throw_error("[reshape] {} has {} elements and does not fit {}", from, count, wanted);
+  if (unknown >= 0) to[unknown] = count / known;
   return to;
 }
 

@@ -1,0 +1,102 @@
+#include "tensor/storage.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+#include <vector>
+
+#include "tensor/tensor.h"
+
+using namespace seqgrad;
+
+namespace {
+
+// Gives the other tests their cache back.
+struct CacheLimit {
+  explicit CacheLimit(std::size_t bytes) { set_cache_limit(bytes); }
+  ~CacheLimit() { set_cache_limit(std::size_t{512} << 20); }
+};
+
+void step(i64 scale) {
+  std::vector<Tensor> kept;
+  for (i64 n : {1, 5, 1000, 70000, 300000}) kept.push_back(zeros({n * scale}));
+  kept.push_back(zeros({0}));
+}
+
+}  // namespace
+
+TEST_CASE("a step that repeats asks the system for nothing") {
+  step(1);
+  const MemoryStatistics before = memory_statistics();
+  for (int i = 0; i < 100; ++i) step(1);
+  const MemoryStatistics after = memory_statistics();
+  CHECK(after.system_calls == before.system_calls);
+  CHECK(after.in_use == before.in_use);
+  CHECK(after.cached == before.cached);
+  CHECK(after.peak >= after.in_use + after.cached);
+}
+
+TEST_CASE("steps of varying shape share large blocks") {
+  const CacheLimit limit(0);
+  set_cache_limit(std::size_t{512} << 20);
+  { const Tensor x({1000000}); }
+  const std::size_t calls = memory_statistics().system_calls;
+  for (i64 n = 1000000; n >= 700000; n -= 10000) const Tensor x({n});
+  CHECK(memory_statistics().system_calls == calls);
+}
+
+TEST_CASE("the cache keeps to its limit") {
+  const CacheLimit limit(0);
+  CHECK(memory_statistics().cached == 0);
+  const MemoryStatistics before = memory_statistics();
+  step(1);
+  CHECK(memory_statistics().cached == 0);
+  CHECK(memory_statistics().system_calls == before.system_calls + 6);
+  CHECK(memory_statistics().in_use == before.in_use);
+
+  constexpr std::size_t bytes = 1 << 20;
+  set_cache_limit(bytes);
+  for (int i = 0; i < 3; ++i) {
+    step(3);
+    CHECK(memory_statistics().cached <= bytes);
+    CHECK(memory_statistics().cached > 0);
+  }
+  set_cache_limit(1000);
+  CHECK(memory_statistics().cached <= 1000);
+}
+
+TEST_CASE("memory in use is what tensors hold, once each") {
+  const std::size_t before = memory_statistics().in_use;
+  {
+    const Tensor x({1024, 1024});
+    const Tensor view = x.transpose(0, 1), copy = x;
+    const std::size_t held = memory_statistics().in_use - before;
+    CHECK(held >= 4 << 20);
+    CHECK(held <= 6 << 20);
+  }
+  CHECK(memory_statistics().in_use == before);
+}
+
+TEST_CASE("blocks are aligned for vector instructions and large enough") {
+  for (i64 n : {1, 15, 16, 17, 1000, 4097, 1 << 20, 3 << 20}) {
+    const Tensor x = zeros({n}, DType::f64);
+    CHECK(reinterpret_cast<std::uintptr_t>(x.data<double>()) % 64 == 0);
+    x.mutable_data<double>()[n - 1] = 1;
+    CHECK(x.at({n - 1}) == 1);
+  }
+}
+
+TEST_CASE("threads may take and give at once") {
+  const std::size_t before = memory_statistics().in_use;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([] {
+      for (int i = 0; i < 200; ++i) {
+        const Tensor x = full({100 + i}, i);
+        const Tensor y = x.clone();
+        if (y.at({99}) != i) std::abort();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  CHECK(memory_statistics().in_use == before);
+}
