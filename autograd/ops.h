@@ -55,7 +55,8 @@ Var mean(const Var& x, int dimension, bool keepdim = false);
 Var max(const Var& x, int dimension);  // the first of equals gets the gradient
 
 // ---- products --------------------------------------------------------------------------------------------------------
-Var matmul(const Var& a, const Var& b);                             // (m,k) (k,n); (B,m,k) (B,k,n); (B,m,k) (k,n)
+Var matmul(const Var& a, const Var& b);  // (m,k) (k,n); (B,m,k) (B,k,n); (B,m,k) (k,n)
+// x WT + bias, bias being a vector, one value for each row of a (rows,out) matrix, or absent
 Var linear(const Var& x, const Var& weight, const Var& bias = {});  // (...,in) (out,in) (out)? -> (...,out)
 
 // ---- softmax and losses ----------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // y = a b;  da = dy bT, db = aT dy
-// linear: y = x WT + bias;  dx = dy W, dW = dyT x, dbias = sum of dy's rows
+// linear: y = x WT + bias (one for all rows, or one for each);  dx = dy W, dW = dyT x, dbias = sum of dy's rows
 #include "tensor/matmul.h"
 
 #include "autograd/cases.h"
@@ -32,13 +32,12 @@ Var matmul(const Var& a, const Var& b) {
 Var linear(const Var& input, const Var& weight, const Var& bias) {
   if (weight.dim() != 2 || input.dim() < 1 || input.size(-1) != weight.size(1))
     throw_error("[linear] input {} does not fit weight {}", input.shape(), weight.shape());
-  const i64 out = weight.size(0), in = weight.size(1);
-  if (bias.defined() && !(bias.shape() == Dims{out}))
+  const i64 out = weight.size(0), in = weight.size(1), rows = in == 0 ? 0 : input.value().numel() / in;
+  if (bias.defined() && !(bias.shape() == Dims{out}) && !(bias.shape() == Dims{rows, out}))
     throw_error("[linear] bias {} does not fit weight {}", bias.shape(), weight.shape());
 
   // Rows in two dimensions; a row-strided matrix, such as one time step of a batch, is used as it lies.
   const Tensor& value = input.value();
-  const i64 rows = in == 0 ? 0 : value.numel() / in;
   const Tensor x = value.dim() == 2 ? value : value.reshape({rows, in});
   Dims shape = input.shape();
   shape.back() = out;
@@ -56,7 +55,7 @@ Var linear(const Var& input, const Var& weight, const Var& bias) {
       launch(kernels::add_strided, 1.0, product, product.strides(), dx, dx.strides(), dx.shape(), dx.dim());
     });
     weight.accumulate_outer(dy_rows, x.get());
-    if (bias.defined()) bias.accumulate(sum_to(dy_rows, {out}));
+    if (bias.defined()) bias.accumulate(sum_to(dy_rows, bias.shape()));
   });
 }
 

@@ -1,0 +1,98 @@
+#include "nn/module.h"
+
+#include <cmath>
+
+#include "tensor/launch.h"
+
+namespace seqgrad::nn {
+
+Initializer uniform_within(double bound) {
+  return [bound](const Tensor& x, Generator& generator) { x.copy_from(rand(x.shape(), -bound, bound, x.dtype(), generator)); };
+}
+
+Initializer standard_normal(i64 zero_row) {
+  return [zero_row](const Tensor& x, Generator& generator) {
+    x.copy_from(randn(x.shape(), x.dtype(), generator));
+    if (zero_row >= 0) x.select(0, zero_row).fill(0);
+  };
+}
+
+Parameter& Module::add_parameter(const std::string& name, const Dims& shape, Initializer initializer) {
+  own_.push_back({name, Parameter{name, {}, {}, false}, shape, std::move(initializer)});
+  return own_.back().parameter;
+}
+
+void Module::collect(const std::string& prefix, std::vector<Registered*>& all) {
+  for (Registered& one : own_) {
+    one.parameter.name = prefix + one.name;
+    all.push_back(&one);
+  }
+  for (auto& [name, child] : children_) child->collect(prefix + name + ".", all);
+}
+
+std::vector<Parameter*> Module::parameters() {
+  std::vector<Registered*> all;
+  collect("", all);
+  std::vector<Parameter*> parameters;
+  for (Registered* one : all) parameters.push_back(&one->parameter);
+  return parameters;
+}
+
+i64 Module::parameter_count() {
+  std::vector<Registered*> all;
+  collect("", all);
+  i64 count = 0;
+  for (const Registered* one : all) count += one->shape.product();
+  return count;
+}
+
+ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator& generator, Device device) {
+  std::vector<Module::Registered*> all;
+  module.collect("", all);
+  const i64 step = 64 / static_cast<i64>(size_of(dtype));
+  i64 total = 0;
+  for (const Module::Registered* one : all) {
+    begin_.push_back(total);
+    total += (one->shape.product() + step - 1) / step * step;
+  }
+  values_ = zeros({total}, dtype, device);
+  gradients_ = zeros({total}, dtype, device);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Module::Registered& one = *all[i];
+    const auto place = [&](const Tensor& block) {
+      return block.slice(0, begin_[i], begin_[i] + one.shape.product()).reshape(one.shape);
+    };
+    one.parameter.value = place(values_);
+    one.parameter.grad = place(gradients_);
+    one.parameter.has_grad = false;
+    one.initializer(one.parameter.value, generator);
+    parameters_.push_back(&one.parameter);
+  }
+}
+
+Tensor ParameterBlock::part(const Tensor& whole, std::size_t i) const {
+  const Dims& shape = parameters_[i]->value.shape();
+  return whole.slice(0, begin_[i], begin_[i] + shape.product()).reshape(shape);
+}
+
+const Tensor& ParameterBlock::gradients() {
+  for (Parameter* parameter : parameters_)
+    if (!parameter->has_grad) {
+      parameter->grad.fill(0);
+      parameter->has_grad = true;
+    }
+  return gradients_;
+}
+
+void ParameterBlock::zero_grad() {
+  for (Parameter* parameter : parameters_) parameter->has_grad = false;
+}
+
+double ParameterBlock::gradient_norm() {
+  const Tensor& g = gradients();
+  double squares = 0;
+  launch(kernels::sum_squares, g, g.numel(), &squares);
+  return std::sqrt(squares);
+}
+
+}  // namespace seqgrad::nn

@@ -1,0 +1,32 @@
+#include "nn/optimizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/launch.h"
+
+namespace seqgrad::nn {
+
+double clip_coefficient(double norm, double max_norm) { return max_norm <= 0 ? 1 : std::min(1.0, max_norm / (norm + 1e-6)); }
+
+SGD::SGD(ParameterBlock& block, double momentum) : block_(block), momentum_(momentum) {
+  if (momentum != 0) velocity_ = zeros_like(block.values());
+}
+
+void SGD::step(double learning_rate, double gradient_scale) {
+  const Tensor& w = block_.values();
+  launch(kernels::sgd_step, w, block_.gradients(), velocity_, w.numel(), learning_rate, momentum_, gradient_scale);
+}
+
+Adam::Adam(ParameterBlock& block, double beta1, double beta2, double eps)
+    : block_(block), beta1_(beta1), beta2_(beta2), eps_(eps), m_(zeros_like(block.values())), v_(zeros_like(block.values())) {}
+
+void Adam::step(double learning_rate, double gradient_scale) {
+  ++steps_;
+  const double t = static_cast<double>(steps_);
+  const Tensor& w = block_.values();
+  launch(kernels::adam_step, w, block_.gradients(), m_, v_, w.numel(), learning_rate, beta1_, beta2_, eps_,
+         1 - std::pow(beta1_, t), 1 - std::pow(beta2_, t), gradient_scale);
+}
+
+}  // namespace seqgrad::nn

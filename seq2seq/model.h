@@ -1,0 +1,102 @@
+// The translator: a bidirectional GRU encoder, attention, a GRU decoder. Names of parameters follow PyTorch's modules.
+// Shapes: B batch, S source length, T target length, E embedding, H encoder hidden, C = H x directions, D decoder hidden,
+// V target vocabulary. A model belongs to one thread at a time.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "nn/attention.h"
+#include "nn/gru.h"
+#include "seq2seq/corpus.h"
+#include "seq2seq/settings.h"
+
+namespace seqgrad::seq2seq {
+
+// Padded source sentences. Made from a Batch, or from ids and lengths.
+struct Source {
+  Tensor ids;      // i64 (B, S), 0 = padding
+  Tensor lengths;  // i64 (B), with </s>
+  Tensor mask;     // bool (B, S), true = real
+
+  static Source from(const Batch& batch);
+  // Error: a length outside 1..S, naming the row.
+  static Source from(const Tensor& ids, const Tensor& lengths);
+};
+
+struct Encoded {
+  Var outputs;                 // (B, S, C), 0 on padding
+  Var state;                   // (B, D), the decoder's first
+  nn::AttentionMemory memory;  // what the attention needs of the source; empty for attention none
+};
+
+class Encoder : public nn::Module {
+ public:
+  Encoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary);
+  Encoded operator()(Tape& tape, const Source& source, nn::Mode& mode) const;
+
+ private:
+  nn::Embedding embedding_;
+  nn::Dropout dropout_;
+  nn::GRU gru_;
+  std::unique_ptr<nn::Linear> bridge_;  // absent: the state is copied
+};
+
+struct DecoderStep {
+  Var logits;   // (B, V)
+  Var state;    // (B, D)
+  Var weights;  // (B, S); undefined for attention none
+};
+
+struct DecoderOutput {
+  Var features;  // (B, T, F), what the output layer reads
+  Var weights;   // (B, T, S); undefined for attention none
+};
+
+class Decoder : public nn::Module {
+ public:
+  Decoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary);
+
+  void prepare(Encoded& encoded, const Tensor& mask) const;
+  // All steps of a known target, target_in i64 (B, T).
+  DecoderOutput operator()(Tape& tape, const Encoded& encoded, const Tensor& target_in, nn::Mode& mode) const;
+  // One step from words i64 (B) and state (B, D).
+  DecoderStep step(const Encoded& encoded, const Tensor& words, const Var& state) const;
+
+  Var logits(const Var& features) const { return out_(features); }  // (..., F) -> (..., V)
+  // Mean cross-entropy of the rows of features (N, F) against i64 targets (N).
+  Var loss(const Var& features, const Tensor& target, const CrossEntropyOptions& options) const;
+
+ private:
+  Var input_gates(const Var& embedded) const;  // W_ih's embedding part, (..., E) -> (..., 3D)
+  Var context_weights(Tape& tape) const;       // W_ih's context part, (3D, C)
+  Var features(const Var& h, const Var& context, const Var& embedded) const;
+
+  i64 embedding_width_, context_width_;
+  bool deep_;
+  nn::Embedding embedding_;
+  nn::Dropout dropout_;
+  std::unique_ptr<nn::Attention> attention_;
+  bool context_is_constant_;  // none and mean: no step needs the state before it, so the steps are one fused sequence
+  nn::GRU gru_;
+  nn::Linear out_;
+};
+
+class Seq2Seq : public nn::Module {
+ public:
+  Seq2Seq(const Settings& settings, i64 source_vocabulary, i64 target_vocabulary);
+
+  Encoded encode(Tape& tape, const Source& source, nn::Mode& mode) const;
+  // Mean loss over the target tokens that are not padding, teacher-forced.
+  Var loss(Tape& tape, const Batch& batch, nn::Mode& mode, double label_smoothing) const;
+  // Sum of the negative log-likelihoods of the batch's target tokens: dropout off, nothing recorded.
+  double negative_log_likelihood(const Batch& batch) const;
+
+  Encoder encoder;
+  Decoder decoder;
+
+ private:
+  Var total_loss(Tape& tape, const Batch& batch, nn::Mode& mode, const CrossEntropyOptions& options) const;
+};
+
+}  // namespace seqgrad::seq2seq

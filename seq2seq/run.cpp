@@ -1,0 +1,126 @@
+#include "seq2seq/run.h"
+
+#include <charconv>
+#include <filesystem>
+
+#include "tensor/safetensors.h"
+
+namespace seqgrad::seq2seq {
+namespace {
+
+constexpr const char* format_version = "1";
+
+DType dtype_of(const Settings& settings) { return settings.precision == "f64" ? DType::f64 : DType::f32; }
+
+// A block's parts under their parameters' names: "adam.m/encoder.gru.weight_ih_l0".
+void append_parts(std::vector<NamedTensor>& tensors, const std::string& prefix, const nn::ParameterBlock& block,
+                  const Tensor& whole) {
+  for (std::size_t i = 0; i < block.parameters().size(); ++i)
+    tensors.push_back({prefix + block.parameters()[i]->name, block.part(whole, i)});
+}
+
+std::string metadata_entry(const SafetensorsFile& file, const std::string& path, const std::string& key) {
+  const auto entry = file.metadata.find(key);
+  if (entry == file.metadata.end()) throw_error("{}: this is not a checkpoint: its metadata has no '{}'", path, key);
+  return entry->second;
+}
+
+template <class T>
+T number(const SafetensorsFile& file, const std::string& path, const std::string& key) {
+  const std::string text = metadata_entry(file, path, key);
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) throw_error("{}: '{}' is no number but '{}'", path, key, text);
+  return value;
+}
+
+}  // namespace
+
+std::string path_in(const std::string& folder, const char* file) { return (std::filesystem::path(folder) / file).string(); }
+
+Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in)
+    : Run(settings_in, std::move(source_in), std::move(target_in), Generator(static_cast<u64>(settings_in.seed))) {}
+
+Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in, Generator generator)
+    : settings(settings_in),
+      source(std::move(source_in)),
+      target(std::move(target_in)),
+      model(settings, source.size(), target.size()),
+      block(model, dtype_of(settings), generator) {}
+
+std::unique_ptr<Run> open_run(const std::string& folder) {
+  if (!std::filesystem::is_directory(folder)) throw_error("{} is not a folder that 'seqgrad train' made", folder);
+  const Settings settings = settings_from_toml(path_in(folder, "config.toml"));
+  auto run = std::make_unique<Run>(settings, Vocabulary::load(path_in(folder, "vocab.source")),
+                                   Vocabulary::load(path_in(folder, "vocab.target")));
+  load_weights(*run, path_in(folder, "model.safetensors"));
+  return run;
+}
+
+void save_weights(const Run& run, const std::string& path) {
+  std::vector<NamedTensor> tensors;
+  append_parts(tensors, "", run.block, run.block.values());
+  write_safetensors(path, tensors, {{"format", format_version}});
+}
+
+void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
+                  const std::string& prefix) {
+  for (const Parameter* parameter : parameters) {
+    const Tensor* stored = file.find(prefix + parameter->name);
+    if (!stored) throw_error("{}: {} is missing: the file belongs to another model", path, prefix + parameter->name);
+    if (!(stored->shape() == parameter->value.shape()))
+      throw_error("{}: {} has shape {}, the model needs {}", path, prefix + parameter->name, stored->shape(),
+                  parameter->value.shape());
+    if (!stored->is_floating())
+      throw_error("{}: {} holds {}, not weights", path, prefix + parameter->name, name_of(stored->dtype()));
+  }
+  for (const Parameter* parameter : parameters)
+    parameter->value.copy_from(file.find(prefix + parameter->name)->to(parameter->value.dtype()));
+}
+
+void load_weights(Run& run, const std::string& path) {
+  const SafetensorsFile file = read_safetensors(path);
+  load_weights(run.block.parameters(), file, path, "");
+  for (const NamedTensor& stored : file.tensors) {
+    bool known = false;
+    for (const Parameter* parameter : run.block.parameters()) known |= parameter->name == stored.name;
+    if (!known) throw_error("{}: the model has no {}: the file belongs to another model", path, stored.name);
+  }
+}
+
+void save_checkpoint(const Run& run, const nn::Adam& adam, const Progress& progress, const std::string& path) {
+  std::vector<NamedTensor> tensors;
+  append_parts(tensors, "model/", run.block, run.block.values());
+  append_parts(tensors, "adam.m/", run.block, adam.first_moments());
+  append_parts(tensors, "adam.v/", run.block, adam.second_moments());
+  write_safetensors(path, tensors,
+                    {{"format", format_version},
+                     {"epoch", fmt::format("{}", progress.epoch)},
+                     {"step", fmt::format("{}", progress.step)},
+                     {"best_perplexity", fmt::format("{}", progress.best_perplexity)},
+                     {"best_epoch", fmt::format("{}", progress.best_epoch)}});
+}
+
+Progress load_checkpoint(Run& run, nn::Adam& adam, const std::string& path) {
+  const SafetensorsFile file = read_safetensors(path);
+  if (const std::string version = metadata_entry(file, path, "format"); version != format_version)
+    throw_error("{}: format {} is not {}: it was written by another version of seqgrad", path, version, format_version);
+  Progress progress;
+  progress.epoch = number<i64>(file, path, "epoch");
+  progress.step = number<i64>(file, path, "step");
+  progress.best_perplexity = number<double>(file, path, "best_perplexity");
+  progress.best_epoch = number<i64>(file, path, "best_epoch");
+  // Moments first, through stand-ins for the parameters: nothing of the run changes unless everything fits.
+  std::vector<Parameter> moments;
+  std::vector<Parameter*> pointers;
+  for (const auto& [prefix, whole] : {std::pair{"adam.m/", adam.first_moments()}, std::pair{"adam.v/", adam.second_moments()}})
+    for (std::size_t i = 0; i < run.block.parameters().size(); ++i)
+      moments.push_back({prefix + run.block.parameters()[i]->name, run.block.part(whole, i), {}, false});
+  for (Parameter& moment : moments) pointers.push_back(&moment);
+  load_weights(pointers, file, path, "");
+  load_weights(run.block.parameters(), file, path, "model/");
+  adam.set_steps(progress.step);
+  return progress;
+}
+
+}  // namespace seqgrad::seq2seq

@@ -1,0 +1,57 @@
+// A run: a trained model with its vocabularies and settings, and the folder that keeps it.
+//
+//   config.toml  vocab.source  vocab.target     made when training starts
+//   model.safetensors                           the weights of best validation perplexity
+//   checkpoint.safetensors                      weights, Adam's moments and the position in the data, after each epoch
+//   metrics.jsonl                               one line an epoch
+//
+// Every file is replaced whole or not at all (tensor/file.h). Not for use by two threads at once.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "nn/optimizer.h"
+#include "seq2seq/model.h"
+#include "seq2seq/vocabulary.h"
+#include "tensor/safetensors.h"
+
+namespace seqgrad::seq2seq {
+
+struct Run {
+  // Fresh weights from settings.seed.
+  Run(const Settings& settings, Vocabulary source, Vocabulary target);
+
+  Settings settings;
+  Vocabulary source, target;
+  Seq2Seq model;
+  nn::ParameterBlock block;
+
+ private:
+  Run(const Settings& settings, Vocabulary source, Vocabulary target, Generator generator);
+};
+
+// Opens a folder that `train` made, for translating. Errors name the file, and what in it does not fit.
+std::unique_ptr<Run> open_run(const std::string& folder);
+
+void save_weights(const Run& run, const std::string& path);
+// Exactly the model's parameters, each of the model's shape and dtype (f32 and f64 convert into each other).
+// Error: "model.safetensors: encoder.embedding.weight has shape (13, 5), the model needs (14, 5)".
+void load_weights(Run& run, const std::string& path);
+void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
+                  const std::string& prefix);
+
+// Where training stands, as checkpoint.safetensors keeps it.
+struct Progress {
+  i64 epoch = 0;               // finished epochs
+  i64 step = 0;                // optimiser steps taken
+  double best_perplexity = 0;  // 0: none yet
+  i64 best_epoch = 0;
+};
+void save_checkpoint(const Run& run, const nn::Adam& adam, const Progress& progress, const std::string& path);
+// Error: a checkpoint of other settings, or damaged.
+Progress load_checkpoint(Run& run, nn::Adam& adam, const std::string& path);
+
+std::string path_in(const std::string& folder, const char* file);
+
+}  // namespace seqgrad::seq2seq

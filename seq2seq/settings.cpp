@@ -1,0 +1,127 @@
+#include "seq2seq/settings.h"
+
+#include <toml++/toml.h>
+
+#include <filesystem>
+#include <type_traits>
+
+#include "kernels/error.h"
+#include "tensor/file.h"
+
+namespace seqgrad::seq2seq {
+namespace {
+
+bool is_allowed(std::string_view value, std::string_view allowed) {
+  while (!allowed.empty()) {
+    const std::size_t bar = allowed.find('|');
+    if (value == allowed.substr(0, bar)) return true;
+    allowed.remove_prefix(bar == allowed.npos ? allowed.size() : bar + 1);
+  }
+  return false;
+}
+
+}  // namespace
+
+void check_settings(const Settings& settings) {
+  for_each_setting(settings, [](const char* name, const auto& value, const char*, std::string_view allowed) {
+    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
+      if (!allowed.empty() && !is_allowed(value, allowed))
+        throw_error("{} is '{}': it must be one of {}", name, value, allowed);
+  });
+  const auto at_least = [](const char* name, double value, double low) {
+    if (!(value >= low)) throw_error("{} is {}: it must be at least {}", name, value, low);
+  };
+  const auto within_one = [](const char* name, double value) {
+    if (!(value >= 0 && value < 1)) throw_error("{} is {}: it must be at least 0 and below 1", name, value);
+  };
+  at_least("embedding", static_cast<double>(settings.embedding), 1);
+  at_least("hidden", static_cast<double>(settings.hidden), 1);
+  at_least("decoder-hidden", static_cast<double>(settings.decoder_hidden), 0);
+  at_least("attention-dim", static_cast<double>(settings.attention_dim), 0);
+  at_least("layers", static_cast<double>(settings.layers), 1);
+  at_least("min-frequency", static_cast<double>(settings.min_frequency), 1);
+  at_least("max-length", static_cast<double>(settings.max_length), 0);
+  at_least("batch", static_cast<double>(settings.batch), 1);
+  at_least("epochs", static_cast<double>(settings.epochs), 0);
+  at_least("patience", static_cast<double>(settings.patience), 0);
+  at_least("threads", static_cast<double>(settings.threads), 0);
+  at_least("seed", static_cast<double>(settings.seed), 0);
+  at_least("clip", settings.clip, 0);
+  if (!(settings.learning_rate > 0)) throw_error("learning-rate is {}: it must be above 0", settings.learning_rate);
+  within_one("dropout", settings.dropout);
+  within_one("label-smoothing", settings.label_smoothing);
+  const i64 encoder_width = settings.hidden * (settings.bidirectional ? 2 : 1);
+  if (settings.bridge == "none" && encoder_width != settings.decoder_width())
+    throw_error(
+        "bridge is 'none', which copies the encoder's state of width {} into the decoder's of width {}: make them equal",
+        encoder_width, settings.decoder_width());
+}
+
+std::string to_toml(const Settings& settings) {
+  std::string text;
+  for_each_setting(settings, [&](const char* name, const auto& value, const char*, const char*) {
+    using T = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, std::string>) {
+      std::string quoted;
+      for (const char c : value) {
+        if (c == '"' || c == '\\') quoted += '\\';
+        quoted += c;
+      }
+      text += fmt::format("{} = \"{}\"\n", name, quoted);
+    } else if constexpr (std::is_same_v<T, double>) {
+      text += fmt::format("{} = {:#}\n", name, value);
+    } else {
+      text += fmt::format("{} = {}\n", name, value);
+    }
+  });
+  return text;
+}
+
+Settings settings_from_toml(const std::string& path) {
+  const std::string text = read_file(path);
+  toml::table table;
+  try {
+    table = toml::parse(text, path);
+  } catch (const toml::parse_error& error) {
+    throw_error("{}:{}: {}", path, error.source().begin.line, std::string(error.description()));
+  }
+  Settings settings;
+  for (const auto& [key, node] : table) {
+    const auto line = node.source().begin.line;
+    bool known = false;
+    for_each_setting(settings, [&](const char* name, auto& value, const char*, const char*) {
+      if (key.str() != name) return;
+      known = true;
+      using T = std::decay_t<decltype(value)>;
+      const auto read = node.template value<T>();
+      if (!read || (std::is_same_v<T, bool> && !node.is_boolean()) || (std::is_same_v<T, i64> && !node.is_integer()))
+        throw_error("{}:{}: {} needs {}", path, line, name,
+                    std::is_same_v<T, bool>          ? "true or false"
+                    : std::is_same_v<T, i64>         ? "a whole number"
+                    : std::is_same_v<T, std::string> ? "a text in quotes"
+                                                     : "a number");
+      value = *read;
+    });
+    if (!known) throw_error("{}:{}: unknown setting '{}'", path, line, std::string(key.str()));
+  }
+  try {
+    check_settings(settings);
+  } catch (const Error& error) {
+    throw_error("{}: {}", path, error.what());
+  }
+  return settings;
+}
+
+void apply_preset(Settings& settings, const std::string& preset, const std::string& folder) {
+  if (preset != "multi30k") throw_error("there is no preset '{}': the presets are multi30k", preset);
+  if (folder.empty()) throw_error("preset multi30k needs --data FOLDER, the data that tools/fetch_multi30k.sh fetches");
+  const auto file = [&](const char* split, const char* language) {
+    return (std::filesystem::path(folder) / fmt::format("{}.lc.norm.tok.{}", split, language)).string();
+  };
+  settings.train_source = file("train", "de");
+  settings.train_target = file("train", "en");
+  settings.valid_source = file("val", "de");
+  settings.valid_target = file("val", "en");
+}
+
+}  // namespace seqgrad::seq2seq

@@ -1,0 +1,86 @@
+// Everything that decides a training run, as the command line, a --config file and a run's config.toml name it (kebab-case).
+// The list is for_each_setting(); options, reading, writing and checking all follow from it. Value type.
+#pragma once
+
+#include <string>
+
+#include "kernels/types.h"
+
+namespace seqgrad::seq2seq {
+
+struct Settings {
+  // model
+  std::string attention = "sdp";       // none | mean | sdp | bahdanau
+  std::string cell = "gru";            // gru
+  std::string bridge = "tanh-linear";  // tanh-linear | none
+  std::string readout = "deep";        // deep | hidden
+  bool bidirectional = true;
+  i64 embedding = 256;
+  i64 hidden = 512;        // of the encoder, for each direction
+  i64 decoder_hidden = 0;  // 0: as hidden
+  i64 attention_dim = 0;   // 0: 64 for sdp, 512 for bahdanau
+  i64 layers = 1;          // of the encoder
+  double dropout = 0.5;
+  // data
+  std::string train_source = {}, train_target = {}, valid_source = {}, valid_target = {};
+  i64 min_frequency = 2;
+  i64 max_length = 0;  // words; 0: no limit
+  // training
+  i64 batch = 128;
+  i64 epochs = 10;
+  double learning_rate = 1e-3;
+  double clip = 1;
+  double label_smoothing = 0;
+  i64 patience = 0;  // epochs without a better validation perplexity before training ends; 0: never
+  i64 seed = 1;
+  i64 threads = 0;                // 0: all cores
+  std::string precision = "f32";  // f32 | f64
+
+  i64 decoder_width() const { return decoder_hidden ? decoder_hidden : hidden; }
+  i64 attention_width() const { return attention_dim ? attention_dim : attention == "bahdanau" ? 512 : 64; }
+};
+
+// f(name, value, help, allowed): allowed is "a|b|c" for names, "" for anything else.
+template <class S, class F>
+void for_each_setting(S& s, F&& f) {
+  f("attention", s.attention, "how the decoder looks at the source", "none|mean|sdp|bahdanau");
+  f("cell", s.cell, "recurrent cell", "gru");
+  f("bridge", s.bridge, "first decoder state: from the encoder's last states through tanh(linear), or copied",
+    "tanh-linear|none");
+  f("readout", s.readout, "what the output layer sees: state, context and embedding, or the state alone", "deep|hidden");
+  f("bidirectional", s.bidirectional, "encoder reads in both directions", "");
+  f("embedding", s.embedding, "width of the word embeddings", "");
+  f("hidden", s.hidden, "width of the encoder's state in each direction", "");
+  f("decoder-hidden", s.decoder_hidden, "width of the decoder's state (0: as --hidden)", "");
+  f("attention-dim", s.attention_dim, "width of the attention (0: 64 for sdp, 512 for bahdanau)", "");
+  f("layers", s.layers, "layers of the encoder", "");
+  f("dropout", s.dropout, "probability of dropping an embedding's entry", "");
+  f("train-source", s.train_source, "training text, source side (plain or gzipped)", "");
+  f("train-target", s.train_target, "training text, target side", "");
+  f("valid-source", s.valid_source, "validation text, source side", "");
+  f("valid-target", s.valid_target, "validation text, target side", "");
+  f("min-frequency", s.min_frequency, "words seen less often are <unk>", "");
+  f("max-length", s.max_length, "leave out training pairs with more words on a side (0: none)", "");
+  f("batch", s.batch, "sentence pairs in a batch", "");
+  f("epochs", s.epochs, "passes over the training text", "");
+  f("learning-rate", s.learning_rate, "Adam's step size", "");
+  f("clip", s.clip, "largest norm of the gradient (0: no clipping)", "");
+  f("label-smoothing", s.label_smoothing, "share of the target probability spread over the vocabulary", "");
+  f("patience", s.patience, "stop after so many epochs without a better validation perplexity (0: never)", "");
+  f("seed", s.seed, "of initial weights, dropout and data order", "");
+  f("threads", s.threads, "threads (0: all cores)", "");
+  f("precision", s.precision, "arithmetic", "f32|f64");
+}
+
+// Error: the first setting outside its domain, with what is allowed.
+void check_settings(const Settings& settings);
+
+std::string to_toml(const Settings& settings);
+// Every key must be a known setting of the right type. Error: "runs/a/config.toml:7: unknown setting 'hiden'".
+Settings settings_from_toml(const std::string& path);
+
+// "multi30k": files of the tokenised data set in `folder`, German to English, reference sizes (the defaults above).
+// Error: unknown preset, with the known ones.
+void apply_preset(Settings& settings, const std::string& preset, const std::string& folder);
+
+}  // namespace seqgrad::seq2seq
