@@ -53,7 +53,9 @@ class ScaledDotProduct : public Attention {
       : Attention(parent, name), W_k(*this, "W_k", value, width), W_q(*this, "W_q", query, width), width_(width) {}
 
  protected:
-  Var keys(const Var& values) const override { return W_k(values); }
+  // W_k's bias b would add the same q . b to all scores of a row, which softmax does not see. So it is left out: its gradient
+  // is then the zero that it is in exact arithmetic, and not rounding noise that Adam would scale up to whole steps.
+  Var keys(const Var& values) const override { return linear(values, values.tape().parameter(W_k.weight)); }
   Var scores(const Var& query, const AttentionMemory& memory) const override {
     return dot(W_q(query), memory.keys) / std::sqrt(static_cast<double>(width_));
   }
@@ -70,9 +72,10 @@ class Bahdanau : public Attention {
 
  protected:
   Var keys(const Var& values) const override { return Ua(values); }
+  // Va's bias adds the same to all scores, as above for W_k's.
   Var scores(const Var& query, const AttentionMemory& memory) const override {
     Tape& tape = query.tape();
-    return additive_scores(Wa(query), memory.keys, select(tape.parameter(Va.weight), 0, 0)) + tape.parameter(Va.bias);
+    return additive_scores(Wa(query), memory.keys, select(tape.parameter(Va.weight), 0, 0));
   }
 
  private:

@@ -185,7 +185,12 @@ double Seq2Seq::negative_log_likelihood(const Batch& batch) const {
   return total_loss(tape, batch, mode, {.ignore_index = Vocabulary::pad, .reduction = Reduction::sum}).value().item();
 }
 
+}  // namespace seqgrad::seq2seq
+
+namespace seqgrad {
+
 SEQGRAD_CASES(seq2seq_models) {
+  using namespace seq2seq;
   // Whole models on a batch with padding on both sides, dropout on: every parameter, encoder to loss.
   struct Owned {
     Owned(const Settings& settings) : model(settings, 8, 7), generator(3), block(model, DType::f64, generator) {}
@@ -218,4 +223,4 @@ SEQGRAD_CASES(seq2seq_models) {
   }
 }
 
-}  // namespace seqgrad::seq2seq
+}  // namespace seqgrad
