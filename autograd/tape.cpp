@@ -147,13 +147,19 @@ Tensor& Var::gradient_buffer(double* beta) const {
 }
 
 void Var::accumulate(const Tensor& gradient) const {
+  if (!requires_grad()) return;
+  const Tensor& x = value();
+  if (!(gradient.shape() == x.shape()) || gradient.dtype() != x.dtype())
+    throw_error("a gradient of {} {} arrived for a value of {} {}", name_of(gradient.dtype()), gradient.shape(),
+                name_of(x.dtype()), x.shape());
   accumulate_with([&](const Tensor& grad, double beta) { add_to(grad, beta, gradient); });
 }
 
 void Var::accumulate(Tensor&& gradient) const {
   if (!requires_grad()) return;
   Node& n = node();
-  if (!n.view_of && !n.parameter && !n.has_grad && gradient.owns_all_of_its_memory() && gradient.shape() == n.value.shape()) {
+  if (!n.view_of && !n.parameter && !n.has_grad && gradient.owns_all_of_its_memory() && gradient.shape() == n.value.shape() &&
+      gradient.dtype() == n.value.dtype()) {
     n.grad = std::move(gradient);
     n.has_grad = true;
     return;
@@ -284,18 +290,22 @@ void Tape::backward(const Var& loss, const BackwardOptions& options) {
 void Tape::backward(std::span<const Var> outputs, std::span<const Tensor> cotangents, const BackwardOptions& options) {
   if (outputs.size() != cotangents.size())
     throw_error("[backward] {} outputs, but {} cotangents", outputs.size(), cotangents.size());
+  if (options.keep_graph && options.release_values)
+    throw_error("[backward] keep_graph needs the values that release_values gives back: choose one");
   deferred_.clear();
-  if (kept_gradients_) forget_intermediate_gradients();
-  kept_gradients_ = options.keep_gradients;
-  std::size_t last = 0;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    Node& n = outputs[i].node();
+    const Node& n = outputs[i].node();
     if (outputs[i].slot_ != slot_) throw_error("[backward] output {} belongs to another tape", i);
     if (!n.requires_grad) throw_error("[backward] output {} does not depend on anything that wants a gradient", i);
-    if (!(cotangents[i].shape() == n.value.shape()))
-      throw_error("[backward] the cotangent has shape {}, its output {}", cotangents[i].shape(), n.value.shape());
+    if (!(cotangents[i].shape() == outputs[i].shape()))
+      throw_error("[backward] the cotangent has shape {}, its output {}", cotangents[i].shape(), outputs[i].shape());
+  }
+  if (kept_gradients_) forget_intermediate_gradients();
+  kept_gradients_ = true;  // also when an exception ends this pass midway
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
     outputs[i].accumulate(cotangents[i]);
-    last = std::max(last, n.index + 1);
+    last = std::max(last, outputs[i].node_->index + 1);
   }
   std::vector<Tensor> gradients;
   for (std::size_t i = last; i-- > 0;) {
@@ -339,6 +349,7 @@ void Tape::backward(std::span<const Var> outputs, std::span<const Tensor> cotang
     }
   }
   do_deferred_products();
+  kept_gradients_ = options.keep_gradients;
 }
 
 void Tape::forget_intermediate_gradients() {

@@ -13,13 +13,19 @@ Var layer_norm(const Var& input, const Var& weight, const Var& bias, double eps)
   if (cols == 0 || !(weight.shape() == Dims{cols}) || !(bias.shape() == Dims{cols}))
     throw_error("[layer_norm] input {}, weight {} and bias {} do not fit", input.shape(), weight.shape(), bias.shape());
   const i64 rows = x.numel() / cols;
+  const Tensor w = weight.value().contiguous(), b = bias.value().contiguous();
   const Tensor y = empty_like(x), mean({rows}, x.dtype(), x.device()), rstd({rows}, x.dtype(), x.device());
-  launch(kernels::layer_norm, x, weight.value(), bias.value(), y, mean, rstd, rows, cols, eps);
-  return record("layer_norm", {input, weight, bias}, y, [=, x = Saved(x), w = Saved(weight.value())](const Tensor& dy) {
+  launch(kernels::layer_norm, x, w, b, y, mean, rstd, rows, cols, eps);
+  return record("layer_norm", {input, weight, bias}, y, [=, x = Saved(x), w = Saved(w)](const Tensor& dy) {
     const Tensor dx = empty_like(dy);
-    launch(kernels::layer_norm_backward, dy.contiguous(), x.get(), w.get(), mean, rstd, dx, weight.gradient_to_add_to(),
-           bias.gradient_to_add_to(), rows, cols);
+    const auto sum_of_rows = [&](const Var& v) {
+      return v.requires_grad() ? zeros({cols}, dy.dtype(), dy.device()) : Tensor();
+    };
+    Tensor dweight = sum_of_rows(weight), dbias = sum_of_rows(bias);
+    launch(kernels::layer_norm_backward, dy.contiguous(), x.get(), w.get(), mean, rstd, dx, dweight, dbias, rows, cols);
     input.accumulate(Tensor(dx));
+    weight.accumulate(std::move(dweight));
+    bias.accumulate(std::move(dbias));
   });
 }
 

@@ -21,7 +21,7 @@ Var product(const Var& a, const Var& b) {
 
 Var matmul(const Var& a, const Var& b) {
   if (a.dim() == 3 && b.dim() == 2) {  // one matrix for the whole batch: one product over all its rows
-    const Var y = matmul(reshape(a, {-1, a.size(-1)}), b);
+    const Var y = matmul(reshape(a, {a.size(0) * a.size(1), a.size(2)}), b);
     return reshape(y, {a.size(0), a.size(1), b.size(1)});
   }
   if (a.dim() == 3 && b.dim() == 3 && a.size(0) != b.size(0))
@@ -32,7 +32,9 @@ Var matmul(const Var& a, const Var& b) {
 Var linear(const Var& input, const Var& weight, const Var& bias) {
   if (weight.dim() != 2 || input.dim() < 1 || input.size(-1) != weight.size(1))
     throw_error("[linear] input {} does not fit weight {}", input.shape(), weight.shape());
-  const i64 out = weight.size(0), in = weight.size(1), rows = in == 0 ? 0 : input.value().numel() / in;
+  const i64 out = weight.size(0), in = weight.size(1);
+  i64 rows = 1;
+  for (int d = 0; d + 1 < input.dim(); ++d) rows *= input.size(d);
   if (bias.defined() && !(bias.shape() == Dims{out}) && !(bias.shape() == Dims{rows, out}))
     throw_error("[linear] bias {} does not fit weight {}", bias.shape(), weight.shape());
 
