@@ -314,7 +314,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
   std::size_t offset = 0;
   for (const auto& [name, value] : sorted) {
     const auto type = std::find_if(std::begin(supported), std::end(supported),
-                                   [&](const FormatType& candidate) { return candidate.dtype == value.dtype(); });
+                                   [dtype = value.dtype()](const FormatType& t) { return t.dtype == dtype; });
     const std::size_t begin = offset;
     offset += bytes(value);
     entry(name, fmt::format(R"({{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})", type->name,

@@ -112,9 +112,9 @@ TEST_CASE("a right gradient passes, each wrong one is caught") {
       {"overwritten",
        [](const Var& a, const Tensor& da) { a.accumulate_with([&](const Tensor& grad, double) { grad.copy_from(da); }); }},
   };
-  for (const auto& [name, hand] : faults) {
-    CAPTURE(name);
-    const GradcheckReport report = check(hand);
+  for (const auto& fault : faults) {
+    CAPTURE(fault.first);
+    const GradcheckReport report = check(fault.second);
     CHECK(!report.ok());
     CHECK(report.compared == 18);
     CHECK(report.argument == "argument 0");

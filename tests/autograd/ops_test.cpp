@@ -160,9 +160,10 @@ TEST_CASE("elementwise values") {
       {"sigmoid", sigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }},
   };
   Generator generator(2);
-  for (const auto& [name, f, plain] : table)
+  for (const auto& row : table)
     for (const Dims& shape : {Dims{}, Dims{1}, Dims{0, 3}, Dims{3, 0}, Dims{17}, Dims{3, 41}, Dims{2, 3, 5}}) {
-      CAPTURE(name);
+      const auto& [name, f, plain] = row;
+      CAPTURE(row.name);
       CAPTURE(shape);
       const Tensor x = name == "log" || name == "sqrt" ? rand(shape, 0.1, 5, DType::f64, generator)
                                                        : rand(shape, -5, 5, DType::f64, generator);
@@ -296,11 +297,11 @@ TEST_CASE("saturated inputs: finite values and gradients") {
       {"additive_scores", [](const Var& x) { return additive_scores(x, unsqueeze(x, 1), select(x, 0, 0)); }},
   };
   for (DType dtype : {DType::f32, DType::f64})
-    for (const auto& [name, f] : table) {
-      CAPTURE(name);
+    for (const auto& row : table) {
+      CAPTURE(row.first);
       Tape tape;
       const Var x = tape.leaf(extreme.to(dtype));
-      const Var y = f(x);
+      const Var y = row.second(x);
       CHECK(finite(y.value()));
       tape.backward(sum(y));
       CHECK(finite(x.grad()));
@@ -338,8 +339,9 @@ TEST_CASE("nothing in, nothing out: no rows, no columns, no steps") {
       {"gru, no rows", gru(leaf({0, 4, 3}), {}, gru_weights, {}, false).output, {0, 4, 2}},
       {"gru, no steps", gru(leaf({2, 0, 3}), leaf({2, 2}), gru_weights, {}, true).h_n, {2, 2}},
   };
-  for (const auto& [name, y, shape] : table) {
-    CAPTURE(name);
+  for (const auto& row : table) {
+    const auto& [name, y, shape] = row;
+    CAPTURE(std::get<0>(row));
     CHECK(y.shape() == shape);
     CHECK(finite(y.value()));
     const Tensor cotangent = ones(shape, DType::f64);

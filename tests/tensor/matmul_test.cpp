@@ -124,7 +124,8 @@ void compare(DType dtype, Batch a_batch, Batch b_batch, Batch c_batch, i64 m, i6
   for (const Layout& a_layout : layouts)
     for (const Layout& b_layout : layouts)
       for (std::size_t c_layout = 0; c_layout < writable; ++c_layout)
-        for (const auto& [alpha, beta] : factors) {
+        for (const auto& factor : factors) {
+          const double alpha = factor.alpha, beta = factor.beta;
           const Tensor a = make(a_layout, m, k, a_batch, dtype, generator).second;
           const Tensor b = make(b_layout, k, n, b_batch, dtype, generator).second;
           const auto [memory, c] = make(layouts[c_layout], m, n, c_batch, dtype, generator);
@@ -149,8 +150,9 @@ void compare(DType dtype, Batch a_batch, Batch b_batch, Batch c_batch, i64 m, i6
 
 TEST_CASE("products of every pair of layouts into every layout") {
   const i64 sizes[][3] = {{3, 4, 5}, {1, 1, 1}, {1, 4, 5}, {3, 1, 5}, {3, 4, 1}, {0, 4, 5}, {3, 0, 5}, {3, 4, 0}};
-  for (const auto& [m, k, n] : sizes)
+  for (const auto& size : sizes)
     for (DType dtype : {DType::f32, DType::f64}) {
+      const i64 m = size[0], k = size[1], n = size[2];
       CAPTURE(m);
       CAPTURE(k);
       CAPTURE(n);

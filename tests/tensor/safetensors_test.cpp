@@ -48,7 +48,9 @@ TEST_CASE("tensors of every dtype come back as they were written") {
   const SafetensorsFile file = read_safetensors(path);
   CHECK(file.metadata == metadata);
   REQUIRE(file.tensors.size() == examples().size());
-  for (const auto& [name, value] : examples()) {
+  for (const NamedTensor& written : examples()) {
+    const std::string& name = written.name;
+    const Tensor& value = written.value;
     CAPTURE(name);
     const Tensor* read = file.find(name);
     REQUIRE(read);

@@ -226,13 +226,13 @@ TEST_CASE("copies between any two layouts, of every dtype, touch nothing else") 
        }},  // as a source only
   };
   for (DType dtype : {DType::f32, DType::f64, DType::i64, DType::boolean})
-    for (const auto& [from_shape, from_view] : layouts)
+    for (const auto& from : layouts)
       for (std::size_t to = 0; to + 1 < layouts.size(); ++to) {
         CAPTURE(name_of(dtype));
-        CAPTURE(from_shape);
+        CAPTURE(from.first);
         CAPTURE(layouts[to].first);
         const Tensor whole = counting(layouts[to].first).to(dtype), before = whole.clone();
-        const Tensor source = from_view(rand(from_shape, -9, 9).to(DType::i64).to(dtype)), target = layouts[to].second(whole);
+        const Tensor source = from.second(rand(from.first, -9, 9).to(DType::i64).to(dtype)), target = layouts[to].second(whole);
         const u32 version = whole.version();
         target.copy_from(source);
         CHECK(whole.version() != version);
