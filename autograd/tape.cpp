@@ -12,6 +12,7 @@ namespace seqgrad {
 struct Node {
   const char* op = nullptr;
   std::size_t index = 0;
+  std::size_t chunk = 0, used = 0;  // where the arena stood when this node was made
   Tensor value;
   Tensor grad;
   bool requires_grad = false;
@@ -93,8 +94,7 @@ bool NoGrad::active() { return no_grad_depth > 0; }
 
 const Tensor& Saved::get() const {
   if (tensor_.defined() && tensor_.version() != version_)
-    throw_error("a tensor of shape {} that the backward needs was overwritten after the forward (version {}, saved at {})",
-                tensor_.shape(), tensor_.version(), version_);
+    throw_error("a tensor of shape {} that the backward needs was overwritten after the forward", tensor_.shape());
   return tensor_;
 }
 
@@ -223,6 +223,8 @@ Var Tape::add_node(const char* op, std::span<const Var> inputs, const Tensor& va
   Node& n = at(size_);
   n.op = op;
   n.index = size_;
+  n.chunk = chunk_;
+  n.used = used_;
   n.value = value;
   n.requires_grad = requires_grad;
   const bool many = inputs.size() > n.few_inputs.size();
@@ -406,12 +408,16 @@ void Tape::clear() {
   deferred_.clear();
   parameters_.clear();
   oversized_.clear();
-  chunk_ = used_ = 0;
   kept_gradients_ = false;
 }
 
 void Tape::rewind(std::size_t size) {
-  while (size_ > size) release(at(--size_));
+  while (size_ > size) {
+    Node& n = at(--size_);
+    release(n);
+    chunk_ = n.chunk;
+    used_ = n.used;
+  }
   std::erase_if(parameters_, [&](const auto& entry) { return entry.second.node_->index >= size; });
 }
 

@@ -41,6 +41,9 @@ struct Tanh {  // y = tanh x, dx = dy (1 - y^2)
   }
   template <class V>
   SEQGRAD_HOST_DEVICE static V backward(V, V y, V dy) {
+#ifdef SEQGRAD_PLANTED_FAULT
+    dy = dy * V(1.01);
+#endif
     return dy * (V(1) - y * y);
   }
 };

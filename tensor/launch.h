@@ -57,6 +57,7 @@ template <class Kernel, class... A>
 void launch(const Kernel& kernel, const A&... arguments) {
   const Tensor* first = nullptr;
   (detail::note_tensor(arguments, first), ...);
+  if (!first) throw_error("a floating-point tensor is needed here");
   dispatch(first->dtype(), [&]<class T>() { kernel.template run<T>(first->device(), detail::kernel_argument(arguments)...); });
 }
 

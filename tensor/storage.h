@@ -48,11 +48,11 @@ struct MemoryStatistics {
   std::size_t in_use = 0;        // bytes held by tensors
   std::size_t cached = 0;        // bytes kept for the next tensor
   std::size_t peak = 0;          // largest in_use + cached so far
-  std::size_t system_calls = 0;  // how often the system was asked for memory
+  std::size_t system_calls = 0;  // how often memory came that the process did not hold before
 };
 MemoryStatistics memory_statistics();
 
-// Blocks beyond this many cached bytes go back to the system (default 512 MiB). 0 returns everything at once.
+// Blocks beyond this many cached bytes go back to the system (default 1 GiB). 0 returns everything at once.
 void set_cache_limit(std::size_t bytes);
 
 }  // namespace seqgrad
