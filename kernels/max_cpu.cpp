@@ -46,7 +46,7 @@ void max_reduce(const T* x, T* y, i64* index, i64 outer, i64 n, i64 inner) {
         for (i64 r = 1; r < n; ++r) {
           const Vec<T> x_r = lanes.load(x_o + r * inner + i);
           // Greater, or the first NaN.
-          const Mask<T> better = x_r > best | is_nan(select(best == best, x_r, Vec<T>(T(0))));
+          const Mask<T> better = (x_r > best) | is_nan(select(best == best, x_r, Vec<T>(T(0))));
           best = select(better, x_r, best);
           unsigned hits = bits(better) & ((1u << lanes.count()) - 1);
           for (; hits; hits &= hits - 1) index_oi[__builtin_ctz(hits)] = r;

@@ -49,6 +49,10 @@ struct Simd;
     SEQGRAD_INLINE static Mask compare(Raw a, Raw b) {                                                \
       return _mm512_cmp_##s##_mask(a, b, relation);                                                   \
     }                                                                                                 \
+    SEQGRAD_INLINE static Mask bools(const bool* p, i64 count) {                                      \
+      const __m128i bytes = _mm_maskz_loadu_epi8(static_cast<__mmask16>((1u << count) - 1), p);       \
+      return static_cast<Mask>(_mm_test_epi8_mask(bytes, bytes));                                     \
+    }                                                                                                 \
     SEQGRAD_INLINE static unsigned bits(Mask m) { return m; }                                         \
     SEQGRAD_INLINE static Mask both(Mask a, Mask b) { return static_cast<Mask>(a & b); }              \
     SEQGRAD_INLINE static Mask either(Mask a, Mask b) { return static_cast<Mask>(a | b); }            \
@@ -73,6 +77,21 @@ SEQGRAD_INLINE __m256i first_lanes(float, i64 count) {
 }
 SEQGRAD_INLINE __m256i first_lanes(double, i64 count) {
   return _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_setr_epi64x(0, 1, 2, 3));
+}
+SEQGRAD_INLINE __m128i load_bytes(const bool* p, i64 count) {  // count <= 8
+  u64 bytes = 0;
+  if (count == 8) {
+    __builtin_memcpy(&bytes, p, 8);
+  } else {
+    for (i64 i = 0; i < count; ++i) bytes |= u64{p[i]} << (8 * i);
+  }
+  return _mm_cvtsi64_si128(static_cast<i64>(bytes));
+}
+SEQGRAD_INLINE __m256i from_bytes(float, __m128i bytes) {
+  return _mm256_cmpgt_epi32(_mm256_cvtepu8_epi32(bytes), _mm256_setzero_si256());
+}
+SEQGRAD_INLINE __m256i from_bytes(double, __m128i bytes) {
+  return _mm256_cmpgt_epi64(_mm256_cvtepu8_epi64(bytes), _mm256_setzero_si256());
 }
 SEQGRAD_INLINE float sum_lanes(__m256 x) {
   __m128 half = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -109,6 +128,9 @@ SEQGRAD_INLINE double largest_lane(__m256d x) {
     SEQGRAD_INLINE static Mask compare(Raw a, Raw b) {                                                               \
       return _mm256_cmp_##s(a, b, relation);                                                                         \
     }                                                                                                                \
+    SEQGRAD_INLINE static Mask bools(const bool* p, i64 count) {                                                     \
+      return _mm256_castsi256_##s(from_bytes(T(), load_bytes(p, count)));                                            \
+    }                                                                                                                \
     SEQGRAD_INLINE static unsigned bits(Mask m) { return static_cast<unsigned>(_mm256_movemask_##s(m)); }            \
     SEQGRAD_INLINE static Mask both(Mask a, Mask b) { return _mm256_and_##s(a, b); }                                 \
     SEQGRAD_INLINE static Mask either(Mask a, Mask b) { return _mm256_or_##s(a, b); }                                \
@@ -127,6 +149,10 @@ SEQGRAD_SIMD(double, 4, __m256d, pd, d)
 #undef SEQGRAD_SIMD
 
 #endif
+
+template <class T>
+struct Vec;
+SEQGRAD_INLINE Vec<float> tanh_of_floats(Vec<float> x);
 
 template <class T>
 struct Mask {
@@ -162,14 +188,30 @@ struct Vec {
   SEQGRAD_INLINE friend T sum(Vec a) { return Simd<T>::sum(a.raw); }
   SEQGRAD_INLINE friend T largest(Vec a) { return Simd<T>::largest(a.raw); }
 
-  // SLEEF, within 1 unit in the last place.
+  // SLEEF, within 1 unit in the last place; tanh of floats within 3.
   SEQGRAD_INLINE friend Vec exp(Vec a) { return Vec(Simd<T>::exp(a.raw)); }
   SEQGRAD_INLINE friend Vec log(Vec a) { return Vec(Simd<T>::log(a.raw)); }
-  SEQGRAD_INLINE friend Vec tanh(Vec a) { return Vec(Simd<T>::tanh(a.raw)); }
+  SEQGRAD_INLINE friend Vec tanh(Vec a) {
+    if constexpr (sizeof(T) == sizeof(float)) return tanh_of_floats(a);
+    return Vec(Simd<T>::tanh(a.raw));
+  }
   SEQGRAD_INLINE friend Vec sqrt(Vec a) { return Vec(Simd<T>::sqrt(a.raw)); }
   // An overflowing e^-x is inf and the quotient 0.
   SEQGRAD_INLINE friend Vec sigmoid(Vec a) { return Vec(T(1)) / (Vec(T(1)) + exp(Vec(T(0)) - a)); }
 };
+
+// SLEEF's tanh carries pairs of floats through, which costs attention and the gates four times as much as this one. Near 0 it
+// is Cephes' polynomial, x + x^3 P(x^2); elsewhere 1 - 2 / (e^2x + 1) cancels nothing.
+SEQGRAD_INLINE Vec<float> tanh_of_floats(Vec<float> x) {
+  const Vec<float> one(1.0f), two(2.0f), x2 = x * x;
+  Vec<float> p(-5.70498872745e-3f);
+  p = fma(p, x2, Vec<float>(2.06390887954e-2f));
+  p = fma(p, x2, Vec<float>(-5.37397155531e-2f));
+  p = fma(p, x2, Vec<float>(1.33314422036e-1f));
+  p = fma(p, x2, Vec<float>(-3.33332819422e-1f));
+  const Vec<float> near = fma(p * x2, x, x), far = one - two / (exp(two * x) + one);
+  return select(x2 < Vec<float>(0.390625f), near, far);  // |x| < 0.625
+}
 
 // Bit i is lane i.
 template <class T>
@@ -183,6 +225,12 @@ SEQGRAD_INLINE Mask<T> operator&(Mask<T> a, Mask<T> b) {
 template <class T>
 SEQGRAD_INLINE Mask<T> operator|(Mask<T> a, Mask<T> b) {
   return {Simd<T>::either(a.raw, b.raw)};
+}
+
+// The lanes whose bools are true, of the first `count`.
+template <class T>
+SEQGRAD_INLINE Mask<T> load_mask(const bool* p, i64 count) {
+  return {Simd<T>::bools(p, count)};
 }
 
 // Which lanes a step of each() covers: all, or the first few.

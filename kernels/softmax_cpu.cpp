@@ -32,14 +32,6 @@ void softmax_backward(const T* y, const T* dy, T* dx, i64 rows, i64 cols) {
 }
 SEQGRAD_INSTANTIATE(softmax_backward)
 
-// The lanes whose bools are true.
-template <class T, class Lanes>
-static Mask<T> load_mask(const bool* mask, Lanes lanes) {
-  T wide[Vec<T>::width] = {};
-  for (i64 j = 0; j < lanes.count(); ++j) wide[j] = mask[j] ? T(1) : T(0);
-  return Vec<T>::load(wide) > Vec<T>(T(0));
-}
-
 template <class T>
 void masked_softmax(const T* x, const bool* mask, T* y, i64 rows, i64 cols, i64 repeat) {
   parallel_rows(rows, cols * 2, [&](i64 begin, i64 end) {
@@ -51,7 +43,7 @@ void masked_softmax(const T* x, const bool* mask, T* y, i64 rows, i64 cols, i64 
       bool any = false;
       Vec<T> largest_lanes(-infinity);
       each<T>(0, cols, [&](i64 i, auto lanes) {
-        const Mask<T> keep = load_mask<T>(mask_r + i, lanes);
+        const Mask<T> keep = load_mask<T>(mask_r + i, lanes.count());
         any = any || bits(keep);
         largest_lanes = max(select(keep, lanes.load(x_r + i), Vec<T>(-infinity)), largest_lanes);
       });
@@ -61,7 +53,7 @@ void masked_softmax(const T* x, const bool* mask, T* y, i64 rows, i64 cols, i64 
       }
       const Vec<T> shift(largest(largest_lanes));
       const T total = sum_row<T>(cols, [&](i64 i, auto lanes) {
-        const Mask<T> keep = load_mask<T>(mask_r + i, lanes);
+        const Mask<T> keep = load_mask<T>(mask_r + i, lanes.count());
         const Vec<T> e = select(keep, exp(select(keep, lanes.load(x_r + i) - shift, Vec<T>(T(0)))), Vec<T>(T(0)));
         lanes.store(y_r + i, e);
         return e;
@@ -69,7 +61,7 @@ void masked_softmax(const T* x, const bool* mask, T* y, i64 rows, i64 cols, i64 
       // Masked positions stay exactly 0 even where the total is NaN.
       const Vec<T> factor(1 / total);
       each<T>(0, cols, [&](i64 i, auto lanes) {
-        const Mask<T> keep = load_mask<T>(mask_r + i, lanes);
+        const Mask<T> keep = load_mask<T>(mask_r + i, lanes.count());
         lanes.store(y_r + i, select(keep, lanes.load(y_r + i) * factor, Vec<T>(T(0))));
       });
     }

@@ -29,23 +29,23 @@ static void move_row(Op op, const T* x, i64 x_step, T* y, i64 y_step, i64 n) {
   }
 }
 
-// x's contiguous axis is not y's: blocks of 16 x 16, whose lines stay in cache while every element of them is used.
+// x's contiguous axis is not y's: blocks whose cache lines, 16 to read and 64 to write, stay until every element is used.
 template <class T, class Op>
 static void move_transposed(Op op, const Axes& axes, int x_axis, const T* x, T* y) {
-  constexpr i64 block = 16;
+  constexpr i64 row_block = 64, col_block = 16;
   const int y_axis = axes.count - 1;
   Axes outer = axes;
   outer.remove(y_axis);
   outer.remove(x_axis);
   const i64 rows = axes.shape[x_axis], cols = axes.shape[y_axis];
   const i64 x_step = axes.p[y_axis], y_step = axes.q[x_axis], x_one = axes.p[x_axis], y_one = axes.q[y_axis];
-  const i64 strips = ceil_divide(rows, block);
-  parallel_rows(outer.elements() * strips, block * cols, [&](i64 begin, i64 end) {
+  const i64 strips = ceil_divide(rows, row_block);
+  parallel_rows(outer.elements() * strips, row_block * cols, [&](i64 begin, i64 end) {
     for (i64 task = begin; task < end; ++task) {
       const Cursor at(outer, outer.count, task / strips);
-      const i64 r0 = task % strips * block, r1 = smaller(r0 + block, rows);
-      for (i64 c0 = 0; c0 < cols; c0 += block) {
-        const i64 c1 = smaller(c0 + block, cols);
+      const i64 r0 = task % strips * row_block, r1 = smaller(r0 + row_block, rows);
+      for (i64 c0 = 0; c0 < cols; c0 += col_block) {
+        const i64 c1 = smaller(c0 + col_block, cols);
         for (i64 r = r0; r < r1; ++r) {
           for (i64 c = c0; c < c1; ++c) op(x + at.p + r * x_one + c * x_step, y + at.q + r * y_step + c * y_one);
         }

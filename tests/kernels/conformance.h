@@ -5,7 +5,7 @@
 //     agree(tested, [&](const Routines<T>& r, Outputs<T>& out) { r.softmax(x.data(), out.fresh(12), 3, 4); });
 //   }
 //
-// agree() runs the lambda with v1, then with the tested routines on one thread and on three. Values must be close, bits must
+// agree() runs the lambda with v1, then with the tested routines on one thread and on two. Values must be close, bits must
 // not depend on the number of threads, "=" outputs start as NaN, and the memory around each output must stay as it was.
 // Not thread-safe.
 #pragma once
@@ -139,15 +139,15 @@ double default_tolerance() {
 template <class T, class Run>
 std::string disagreement(const Routines<T>& tested, const Run& run, double factor = 1, bool same_bits = true) {
   const double tolerance = factor * default_tolerance<T>();
-  Outputs<T> expected, one, three;
+  Outputs<T> expected, one, two;
   set_threads(1);
   run(v1_routines<T>(), expected);
   run(tested, one);
-  set_threads(3);
-  run(tested, three);
+  set_threads(2);
+  run(tested, two);
   set_threads(0);
-  for (const std::string& fault : {one.overrun(), three.overrun(), one.difference(expected, tolerance),
-                                   same_bits ? three.other_bits(one) : three.difference(expected, tolerance)}) {
+  for (const std::string& fault : {one.overrun(), two.overrun(), one.difference(expected, tolerance),
+                                   same_bits ? two.other_bits(one) : two.difference(expected, tolerance)}) {
     if (!fault.empty()) return fault;
   }
   return "";

@@ -126,6 +126,32 @@ TEST_CASE("every elementwise operation agrees with v1") {
   }
 }
 
+TEST_CASE("float functions are within 3 units in the last place") {
+  std::vector<float> x;
+  for (float value = 1e-20f; value < 87; value *= 1.0003f) {
+    x.push_back(value);
+    x.push_back(-value);
+  }
+  std::vector<float> y(x.size());
+  const auto worst = [&](auto exact) {
+    double units = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double want = exact(static_cast<double>(x[i]));
+      const float rounded = std::max(std::abs(static_cast<float>(want)), std::numeric_limits<float>::min());
+      units =
+          std::max(units, std::abs(y[i] - want) / (std::nextafter(rounded, std::numeric_limits<float>::infinity()) - rounded));
+    }
+    return units;
+  };
+  const i64 n = static_cast<i64>(x.size());
+  cpu::unary<Tanh>(x.data(), y.data(), n);
+  CHECK(worst([](double v) { return std::tanh(v); }) < 3);
+  cpu::unary<Sigmoid>(x.data(), y.data(), n);
+  CHECK(worst([](double v) { return 1 / (1 + std::exp(-v)); }) < 3);
+  cpu::unary<Exp>(x.data(), y.data(), n);
+  CHECK(worst([](double v) { return std::exp(v); }) < 3);
+}
+
 TEST_CASE("saturated inputs stay finite") {
   const float x[] = {-1000, -300, -0.0f, 0, 300, 1000};
   const float sigmoids[] = {0, 0, 0.5, 0.5, 1, 1}, tanhs[] = {-1, -1, 0, 0, 1, 1};

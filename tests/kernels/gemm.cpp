@@ -1,5 +1,3 @@
-#include <tuple>
-
 #include "tests/kernels/conformance.h"
 
 namespace seqgrad::kernels::test {
@@ -14,12 +12,20 @@ static std::vector<T> padded(i64 rows, i64 cols, i64 slack) {
   return x;
 }
 
+struct Size {
+  i64 m, n, k;
+};
+struct BatchSize {
+  i64 batch, m, n, k;
+};
+
 CONFORMANCE(gemm) {
-  const std::vector<std::tuple<i64, i64, i64>> sizes = {{0, 3, 4},   {3, 0, 4},   {3, 4, 0},    {1, 1, 1},    {1, 7, 5},
-                                                        {7, 1, 5},   {7, 5, 1},   {1, 1, 33},   {1, 33, 31},  {1, 1025, 300},
-                                                        {33, 1, 31}, {9, 33, 1},  {300, 1, 70}, {3, 4, 5},    {16, 17, 15},
-                                                        {31, 33, 3}, {2, 600, 4}, {40, 50, 60}, {65, 129, 33}};
-  for (const auto& [m, n, k] : sizes) {
+  const std::vector<Size> sizes = {{0, 3, 4},     {3, 0, 4},    {3, 4, 0},    {1, 1, 1},      {1, 7, 5},   {7, 1, 5},
+                                   {7, 5, 1},     {1, 1, 33},   {1, 33, 31},  {1, 1025, 300}, {33, 1, 31}, {9, 33, 1},
+                                   {300, 1, 70},  {3, 4, 5},    {16, 17, 15}, {31, 33, 3},    {2, 600, 4}, {40, 50, 60},
+                                   {65, 129, 33}, {2, 41, 300}, {5, 70, 65},  {31, 13, 64},   {8, 66, 127}};
+  for (const Size& size : sizes) {
+    const i64 m = size.m, n = size.n, k = size.k;
     for (int option = 0; option < 24; ++option) {
       const bool ta = option & 1, tb = option & 2;
       const i64 slack = option & 4 ? 3 : 0;
@@ -31,7 +37,7 @@ CONFORMANCE(gemm) {
       INFO(m, " ", n, " ", k, " option ", option);
       agree(
           tested,
-          [&, m = m, n = n, k = k](const Routines<T>& r, Outputs<T>& out) {
+          [&](const Routines<T>& r, Outputs<T>& out) {
             T* result = beta == 0 && slack == 0 ? out.fresh(m * ldc) : out.copy(c);
             r.gemm(ta, tb, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, result, ldc);
           },
@@ -50,11 +56,12 @@ CONFORMANCE(gemm) {
 }
 
 CONFORMANCE(gemm_batched) {
-  const std::vector<std::tuple<i64, i64, i64, i64>> sizes = {
+  const std::vector<BatchSize> sizes = {
       {0, 2, 3, 4},     {5, 0, 3, 4},      {3, 2, 3, 0},     {1, 3, 4, 5},     {7, 1, 33, 14},   {7, 1, 14, 65},
       {40, 1, 128, 14}, {40, 1, 14, 1025}, {40, 14, 129, 1}, {5, 14, 1, 33},   {9, 14, 14, 33},  {33, 16, 17, 31},
       {2, 20, 30, 40},  {4, 70, 66, 65},   {3, 1, 1, 1025},  {64, 33, 64, 33}, {300, 2, 2, 200}, {2, 260, 260, 260}};
-  for (const auto& [batch, m, n, k] : sizes) {
+  for (const BatchSize& size : sizes) {
+    const i64 batch = size.batch, m = size.m, n = size.n, k = size.k;
     for (int option = 0; option < 32; ++option) {
       const bool ta = option & 1, tb = option & 2, repeat_a = option & 4, repeat_b = option & 8;
       const i64 slack = option & 16 ? 3 : 0;
@@ -66,7 +73,7 @@ CONFORMANCE(gemm_batched) {
       INFO(batch, ": ", m, " ", n, " ", k, " option ", option);
       agree(
           tested,
-          [&, batch = batch, m = m, n = n, k = k](const Routines<T>& r, Outputs<T>& out) {
+          [&](const Routines<T>& r, Outputs<T>& out) {
             r.gemm_batched(ta, tb, m, n, k, alpha, a.data(), lda, repeat_a ? 0 : size_a, b.data(), ldb, repeat_b ? 0 : size_b,
                            beta, beta == 0 ? out.fresh(batch * size_c) : out.copy(c), ldc, size_c, batch);
           },

@@ -2,19 +2,23 @@
 
 namespace seqgrad::kernels::test {
 
-static const std::vector<std::pair<i64, i64>> row_shapes = {{0, 5},  {3, 1},  {5, 7},   {4, 16},   {4, 31},
-                                                            {3, 33}, {2, 65}, {2, 128}, {2, 1025}, {70, 1023}};
+struct Shape {
+  i64 rows, cols;
+};
+static const std::vector<Shape> row_shapes = {{0, 5},  {3, 1},  {5, 7},   {4, 16},   {4, 31},
+                                              {3, 33}, {2, 65}, {2, 128}, {2, 1025}, {70, 1023}};
 static const double scales[] = {1, 300, 1000};  // with the last two exp overflows unless the maximum is subtracted
 
 template <class T>
 static T infinity = std::numeric_limits<T>::infinity();
 
 CONFORMANCE(softmax) {
-  for (const auto& [rows, cols] : row_shapes) {
+  for (const Shape& shape : row_shapes) {
+    const i64 rows = shape.rows, cols = shape.cols;
     for (const double scale : scales) {
       auto x = random<T>(rows * cols, scale);
       if (rows > 2 && cols > 1) x[0] = -infinity<T>, x[static_cast<size_t>(cols)] = nan<T>;
-      agree(tested, [&, rows = rows, cols = cols](const Routines<T>& r, Outputs<T>& out) {
+      agree(tested, [&](const Routines<T>& r, Outputs<T>& out) {
         r.softmax(x.data(), out.fresh(rows * cols), rows, cols);
         T* y = out.copy(x);
         r.softmax(y, y, rows, cols);
@@ -32,11 +36,12 @@ CONFORMANCE(softmax) {
 CONFORMANCE(log_softmax) { softmax_case::run(tested); }
 
 CONFORMANCE(softmax_backward) {
-  for (const auto& [rows, cols] : row_shapes) {
+  for (const Shape& shape : row_shapes) {
+    const i64 rows = shape.rows, cols = shape.cols;
     const auto y = random<T>(rows * cols), dy = random<T>(rows * cols);
     agree(
         tested,
-        [&, rows = rows, cols = cols](const Routines<T>& r, Outputs<T>& out) {
+        [&](const Routines<T>& r, Outputs<T>& out) {
           r.softmax_backward(y.data(), dy.data(), out.fresh(rows * cols), rows, cols);
           T* dx = out.copy(dy);
           r.softmax_backward(y.data(), dx, dx, rows, cols);
@@ -50,7 +55,8 @@ CONFORMANCE(softmax_backward) {
 CONFORMANCE(log_softmax_backward) { softmax_backward_case::run(tested); }
 
 CONFORMANCE(masked_softmax) {
-  for (const auto& [rows, cols] : row_shapes) {
+  for (const Shape& shape : row_shapes) {
+    const i64 rows = shape.rows, cols = shape.cols;
     for (const i64 repeat : {1, 2, 7}) {
       for (const double scale : scales) {
         const i64 masks = (rows + repeat - 1) / repeat;
@@ -64,7 +70,7 @@ CONFORMANCE(masked_softmax) {
           if (!keep) x[static_cast<size_t>(i)] = i % 2 ? nan<T> : infinity<T>;
         }
         INFO(rows, " ", cols, " ", repeat, " ", scale);
-        agree(tested, [&, rows = rows, cols = cols](const Routines<T>& r, Outputs<T>& out) {
+        agree(tested, [&](const Routines<T>& r, Outputs<T>& out) {
           T* y = out.fresh(rows * cols);
           r.masked_softmax(x.data(), mask.get(), y, rows, cols, repeat);
           for (i64 i = 0; i < rows * cols; ++i) {
@@ -78,7 +84,8 @@ CONFORMANCE(masked_softmax) {
 }
 
 CONFORMANCE(cross_entropy) {
-  for (const auto& [rows, cols] : row_shapes) {
+  for (const Shape& shape : row_shapes) {
+    const i64 rows = shape.rows, cols = shape.cols;
     for (const double scale : scales) {
       for (const T smoothing : {T(0), T(0.1)}) {
         auto logits = random<T>(rows * cols, scale);
@@ -88,7 +95,7 @@ CONFORMANCE(cross_entropy) {
         INFO(rows, " ", cols, " ", scale, " ", smoothing);
         agree(
             tested,
-            [&, rows = rows, cols = cols](const Routines<T>& r, Outputs<T>& out) {
+            [&](const Routines<T>& r, Outputs<T>& out) {
               r.cross_entropy(logits.data(), target.data(), out.fresh(rows), nullptr, rows, cols, -100, smoothing);
               T* loss = out.fresh(rows);
               r.cross_entropy(logits.data(), target.data(), loss, out.fresh(rows * cols), rows, cols, -100, smoothing);
@@ -103,14 +110,15 @@ CONFORMANCE(cross_entropy) {
 }
 
 CONFORMANCE(layer_norm) {
-  for (const auto& [rows, cols] : row_shapes) {
+  for (const Shape& shape : row_shapes) {
+    const i64 rows = shape.rows, cols = shape.cols;
     auto x = random<T>(rows * cols, 3);
     const auto weight = random<T>(cols), bias = random<T>(cols);
     for (size_t i = 0; i < x.size() / 2; ++i) x[i] += 5;
     for (int option = 0; option < 4; ++option) {
       agree(
           tested,
-          [&, rows = rows, cols = cols](const Routines<T>& r, Outputs<T>& out) {
+          [&](const Routines<T>& r, Outputs<T>& out) {
             T *y = out.fresh(rows * cols), *mean = out.fresh(rows), *rstd = out.fresh(rows);
             r.layer_norm(x.data(), option & 1 ? weight.data() : nullptr, option & 2 ? bias.data() : nullptr, y, mean, rstd,
                          rows, cols, T(1e-5));
@@ -121,13 +129,14 @@ CONFORMANCE(layer_norm) {
 }
 
 CONFORMANCE(layer_norm_backward) {
-  for (const auto& [rows, cols] : row_shapes) {
+  for (const Shape& shape : row_shapes) {
+    const i64 rows = shape.rows, cols = shape.cols;
     const auto x = random<T>(rows * cols), dy = random<T>(rows * cols), mean = random<T>(rows), rstd = random<T>(rows);
     const auto weight = random<T>(cols), dweight = random<T>(cols), dbias = random<T>(cols);
     for (int option = 0; option < 16; ++option) {
       agree(
           tested,
-          [&, rows = rows, cols = cols](const Routines<T>& r, Outputs<T>& out) {
+          [&](const Routines<T>& r, Outputs<T>& out) {
             T* dx = !(option & 8) ? nullptr : option & 1 ? out.copy(dy) : out.fresh(rows * cols);
             T* dw = option & 2 ? out.copy(dweight) : nullptr;
             T* db = option & 4 ? out.copy(dbias) : nullptr;
