@@ -78,6 +78,12 @@ std::string to_toml(const Settings& settings) {
 }
 
 Settings settings_from_toml(const std::string& path) {
+  Settings settings;
+  apply_toml(settings, path);
+  return settings;
+}
+
+void apply_toml(Settings& settings, const std::string& path) {
   const std::string text = read_file(path);
   toml::table table;
   try {
@@ -85,7 +91,6 @@ Settings settings_from_toml(const std::string& path) {
   } catch (const toml::parse_error& error) {
     throw_error("{}:{}: {}", path, error.source().begin.line, std::string(error.description()));
   }
-  Settings settings;
   for (const auto& [key, node] : table) {
     const auto line = node.source().begin.line;
     bool known = false;
@@ -107,9 +112,11 @@ Settings settings_from_toml(const std::string& path) {
   try {
     check_settings(settings);
   } catch (const Error& error) {
-    throw_error("{}: {}", path, error.what());
+    // Its message starts with the setting's name.
+    const std::string message = error.what();
+    const toml::node* node = table.get(message.substr(0, message.find(' ')));
+    throw_error("{}{}: {}", path, node ? fmt::format(":{}", node->source().begin.line) : "", message);
   }
-  return settings;
 }
 
 void apply_preset(Settings& settings, const std::string& preset, const std::string& folder) {

@@ -78,6 +78,8 @@ void check_settings(const Settings& settings);
 std::string to_toml(const Settings& settings);
 // Every key must be a known setting of the right type. Error: "runs/a/config.toml:7: unknown setting 'hiden'".
 Settings settings_from_toml(const std::string& path);
+// The same on top of what is there: overwrites the settings that the file names, and leaves the others.
+void apply_toml(Settings& settings, const std::string& path);
 
 // "multi30k": files of the tokenised data set in `folder`, German to English, reference sizes (the defaults above).
 // Error: unknown preset, with the known ones.

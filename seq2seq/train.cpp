@@ -1,5 +1,6 @@
 #include "seq2seq/train.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -14,10 +15,13 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-void append_line(const std::string& path, const std::string& line, bool start_anew) {
+// Keeps the lines of the epochs before: a run that ended between this and its checkpoint repeats an epoch.
+void write_metrics(const std::string& path, i64 epoch, const std::string& line) {
   std::string text;
-  if (!start_anew && std::filesystem::exists(path)) text = read_file(path);
-  write_file(path, text + line + "\n");
+  if (epoch > 1 && std::filesystem::exists(path)) text = read_file(path);
+  std::size_t end = 0;
+  for (i64 kept = 1; kept < epoch && end < text.size(); ++kept) end = std::min(text.find('\n', end), text.size() - 1) + 1;
+  write_file(path, text.substr(0, end) + line + "\n");
 }
 
 nlohmann::json to_json(const EpochReport& report) {
@@ -109,7 +113,10 @@ void Trainer::train(Run& run, const TrainingData& data, const std::string& folde
   nn::Adam adam(run.block);
   Progress progress;
   if (resume) progress = load_checkpoint(run, adam, path_in(folder, "checkpoint.safetensors"));
-  while (progress.epoch < run.settings.epochs) {
+  const auto patient = [&] {
+    return run.settings.patience == 0 || progress.epoch - progress.best_epoch < run.settings.patience;
+  };
+  while (progress.epoch < run.settings.epochs && patient()) {
     EpochReport report = train_epoch(run, adam, data, progress);
     report.validation_perplexity = perplexity(run, data.valid, run.settings.batch).value();
     report.best = progress.best_perplexity == 0 || report.validation_perplexity < progress.best_perplexity;
@@ -119,11 +126,10 @@ void Trainer::train(Run& run, const TrainingData& data, const std::string& folde
     }
     if (!folder.empty()) {
       if (report.best) save_weights(run, path_in(folder, "model.safetensors"));
-      append_line(path_in(folder, "metrics.jsonl"), to_json(report).dump(), report.epoch == 1);
+      write_metrics(path_in(folder, "metrics.jsonl"), report.epoch, to_json(report).dump());
       save_checkpoint(run, adam, progress, path_in(folder, "checkpoint.safetensors"));
     }
     if (on_epoch) on_epoch(report);
-    if (run.settings.patience && progress.epoch - progress.best_epoch >= run.settings.patience) break;
   }
 }
 
@@ -166,9 +172,10 @@ void start_folder(const Run& run, const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw_failure("cannot make the folder {}: {}", folder, error.message());
-  write_file(path_in(folder, "config.toml"), to_toml(run.settings));
   run.source.save(path_in(folder, "vocab.source"));
   run.target.save(path_in(folder, "vocab.target"));
+  // Last, for it is what makes the folder a run.
+  write_file(path_in(folder, "config.toml"), to_toml(run.settings));
 }
 
 }  // namespace seqgrad::seq2seq
