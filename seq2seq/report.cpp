@@ -1,0 +1,241 @@
+#include "seq2seq/report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "kernels/error.h"
+#include "seq2seq/text.h"
+
+namespace seqgrad::seq2seq {
+namespace {
+
+constexpr const char* style = R"(
+:root { color-scheme: light dark; --paper: #ffffff; --ink: #1b1f24; --faint: #5b6470; --rule: #d5dae0; --a: #1d4ed8; --b: #b45309; }
+@media (prefers-color-scheme: dark) {
+  :root { --paper: #14171b; --ink: #e6e9ed; --faint: #a0a9b4; --rule: #3a414a; --a: #8ab4ff; --b: #f5b05a; }
+}
+body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
+  padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
+table.facts th { text-align: left; font-weight: normal; color: var(--faint); padding-right: 1.5rem; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; margin: 1rem 0 .4rem; }
+dt { color: var(--faint); } dd { margin: 0; }
+.scroll { overflow-x: auto; }
+table.map { border-collapse: collapse; margin: .4rem 0 1.4rem; font-size: .9rem; }
+table.map thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; padding: .3rem .2rem;
+  font-weight: normal; }
+table.map tbody th { text-align: right; padding-right: .6rem; font-weight: normal; white-space: nowrap; }
+table.map td { width: 2rem; height: 1.7rem; min-width: 2rem; text-align: center; border: 1px solid var(--rule);
+  font-size: .75rem; font-variant-numeric: tabular-nums; }
+table.map td.strong { color: #ffffff; }
+svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
+svg .faint { fill: var(--faint); } svg .grid { stroke: var(--rule); } svg .axis { stroke: var(--faint); }
+svg .line { fill: none; stroke-width: 2; }
+svg .c0 { stroke: var(--a); } svg .c1 { stroke: var(--b); stroke-dasharray: 6 3; } svg .c2 { stroke: var(--ink); stroke-dasharray: 2 3; }
+)";
+
+// 1, 2 or 5 times a power of ten: the smallest such step with at most `most` steps over the range.
+double tick_step(double range, int most) {
+  const double power = std::pow(10, std::floor(std::log10(range / most)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (range / (factor * power) <= most) return factor * power;
+  return 10 * power;
+}
+
+struct Axis {
+  double low, high;
+  bool logarithmic;
+  double from, to;  // in the picture
+
+  double place(double value) const {
+    const auto scale = [&](double x) { return logarithmic ? std::log(x) : x; };
+    return from + (to - from) * (scale(value) - scale(low)) / (scale(high) - scale(low));
+  }
+  std::vector<double> ticks(int most) const {
+    std::vector<double> all;
+    if (logarithmic) {
+      const bool few = std::log10(high / low) < 4;
+      for (double power = std::pow(10, std::floor(std::log10(low))); power <= high; power *= 10)
+        for (const double factor : {1.0, 2.0, 5.0})
+          if ((few || factor == 1) && factor * power >= low * 0.999 && factor * power <= high * 1.001)
+            all.push_back(factor * power);
+    } else {
+      const double step = tick_step(high - low, most);
+      for (double tick = std::ceil(low / step - 1e-9) * step; tick <= high + 1e-9 * step; tick += step)
+        all.push_back(std::fabs(tick) < 1e-9 * step ? 0 : tick);
+    }
+    return all;
+  }
+};
+
+}  // namespace
+
+std::string escape_html(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        escaped += "&amp;";
+        break;
+      case '<':
+        escaped += "&lt;";
+        break;
+      case '>':
+        escaped += "&gt;";
+        break;
+      case '"':
+        escaped += "&quot;";
+        break;
+      default:
+        escaped += c;
+    }
+  }
+  return escaped;
+}
+
+std::vector<EpochReport> read_metrics(const std::string& path) {
+  std::vector<EpochReport> epochs;
+  LineReader reader(path);
+  for (std::string line; reader.next(line);) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    const auto number = [&](const char* key) {
+      const auto value = json.is_object() ? json.find(key) : json.end();
+      return json.is_object() && value != json.end() && value->is_number() ? value->get<double>() : NAN;
+    };
+    EpochReport report;
+    report.train_loss = number("train_loss");
+    report.train_perplexity = number("train_perplexity");
+    report.validation_perplexity = number("validation_perplexity");
+    report.seconds = number("seconds");
+    report.tokens_per_second = number("tokens_per_second");
+    const double epoch = number("epoch");
+    if (!(epoch >= 1 && epoch < 1e15)) throw_error("{}:{}: no line of a training run", path, reader.line_number());
+    report.epoch = static_cast<i64>(epoch);
+    report.best = json.contains("best") && json["best"].is_boolean() && json["best"].get<bool>();
+    epochs.push_back(report);
+  }
+  return epochs;
+}
+
+std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_label, const std::string& y_label) {
+  constexpr double width = 720, height = 320, left = 64, right = 150, top = 16, bottom = 48;
+  double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY;
+  for (const Curve& curve : curves) {
+    for (const auto& [x, y] : curve.points) {
+      if (!std::isfinite(x) || !std::isfinite(y)) continue;
+      x_low = std::min(x_low, x);
+      x_high = std::max(x_high, x);
+      y_low = std::min(y_low, y);
+      y_high = std::max(y_high, y);
+    }
+  }
+  if (!(x_low <= x_high)) return "<p>Nothing to draw.</p>\n";
+  const bool logarithmic = y_low > 0 && y_high / y_low > 10;
+  if (x_low == x_high) {
+    x_low -= 0.5;
+    x_high += 0.5;
+  }
+  if (!logarithmic) {
+    const double margin = y_high > y_low ? 0.05 * (y_high - y_low) : std::max(1.0, std::fabs(y_low)) * 0.5;
+    y_low -= margin;
+    y_high += margin;
+  }
+  const Axis x{x_low, x_high, false, left, width - right}, y{y_low, y_high, logarithmic, height - bottom, top};
+
+  std::string svg = fmt::format(
+      "<svg viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" style=\"max-width: 100%; height: auto\" "
+      "role=\"img\" aria-label=\"{2} by {3}\">\n",
+      width, height, escape_html(y_label), escape_html(x_label));
+  for (const double tick : y.ticks(6))
+    svg += fmt::format(
+        "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
+        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:.4g}</text>\n",
+        left, width - right, y.place(tick), left - 8, y.place(tick) + 4, tick);
+  for (const double tick : x.ticks(10))
+    svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:.4g}</text>\n", x.place(tick),
+                       height - bottom + 20, tick);
+  svg +=
+      fmt::format("<line class=\"axis\" x1=\"{0}\" x2=\"{1}\" y1=\"{2}\" y2=\"{2}\"/>\n", left, width - right, height - bottom);
+  svg += fmt::format("<text class=\"faint\" x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+                     (left + width - right) / 2, height - 8, escape_html(x_label));
+  svg +=
+      fmt::format("<text class=\"faint\" transform=\"translate(14 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}{}</text>\n",
+                  (top + height - bottom) / 2, escape_html(y_label), logarithmic ? " (logarithmic)" : "");
+  std::vector<double> label_places;
+  for (std::size_t i = 0; i < curves.size(); ++i) {
+    std::string path;
+    double last_x = left, last_y = top;
+    for (const auto& [px, py] : curves[i].points) {
+      if (!std::isfinite(px) || !std::isfinite(py)) continue;
+      last_x = x.place(px);
+      last_y = y.place(py);
+      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", last_x, last_y);
+    }
+    if (path.empty()) continue;
+    // A curve of one point is a dot; names of curves that end close together stand below each other.
+    if (path.find('L') == path.npos) path += " h.1";
+    double place = last_y;
+    for (const double other : label_places)
+      if (std::fabs(other - place) < 16) place = other + (place >= other ? 16 : -16);
+    label_places.push_back(place);
+    svg += fmt::format("<path class=\"line c{}\" stroke-linecap=\"round\" d=\"{}\"/>\n", i % 3, path);
+    svg += fmt::format(
+        "<line class=\"line c{0}\" x1=\"{1:.1f}\" x2=\"{2:.1f}\" y1=\"{3:.1f}\" y2=\"{3:.1f}\"/>"
+        "<text x=\"{4:.1f}\" y=\"{5:.1f}\">{6}</text>\n",
+        i % 3, width - right + 8, width - right + 30, place, width - right + 36, place + 4, escape_html(curves[i].name));
+  }
+  return svg + "</svg>\n";
+}
+
+std::string heatmap_html(const Alignment& alignment) {
+  if (alignment.weights.empty()) return "";
+  std::string html = "<div class=\"scroll\"><table class=\"map\"><thead><tr><td style=\"border: 0\"></td>";
+  for (const std::string& word : alignment.source) html += fmt::format("<th scope=\"col\">{}</th>", escape_html(word));
+  html += "</tr></thead>\n<tbody>\n";
+  for (std::size_t t = 0; t < alignment.weights.size() && t < alignment.target.size(); ++t) {
+    html += fmt::format("<tr><th scope=\"row\">{}</th>", escape_html(alignment.target[t]));
+    for (std::size_t s = 0; s < alignment.weights[t].size() && s < alignment.source.size(); ++s) {
+      const double weight = static_cast<double>(alignment.weights[t][s]);
+      html += fmt::format("<td{} style=\"background: rgba(29,78,216,{:.2f})\" title=\"{} looks at {}: {:.3f}\">{}</td>",
+                          weight >= 0.8 ? " class=\"strong\"" : "", weight, escape_html(alignment.target[t]),
+                          escape_html(alignment.source[s]), weight,
+                          weight >= 0.05 ? fmt::format("{:.0f}", 100 * weight) : std::string());
+    }
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>\n";
+}
+
+std::string to_html(const Report& report) {
+  std::string html = fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n<style>{1}</style>\n"
+      "</head>\n<body>\n<h1>{0}</h1>\n<p>{2}</p>\n",
+      escape_html(report.title), style, escape_html(report.introduction));
+  html += "<table class=\"facts\">\n";
+  for (const auto& [name, value] : report.facts)
+    html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escape_html(name), escape_html(value));
+  html += "</table>\n";
+  if (!report.epochs.empty()) {
+    Curve train{"training", {}}, valid{"validation", {}};
+    for (const EpochReport& epoch : report.epochs) {
+      train.points.emplace_back(static_cast<double>(epoch.epoch), epoch.train_perplexity);
+      valid.points.emplace_back(static_cast<double>(epoch.epoch), epoch.validation_perplexity);
+    }
+    html += "<h2>Learning curve</h2>\n" + draw_curves({train, valid}, "epoch", "perplexity");
+  }
+  if (!report.sentences.empty())
+    html +=
+        "<h2>Unseen sentences</h2>\n<p>Rows are the words of the translation, columns those of the source; a cell is the share "
+        "of attention, in per cent, that the row's word gave to the column's.</p>\n";
+  for (const ReportedSentence& sentence : report.sentences) {
+    html += fmt::format("<dl><dt>source</dt><dd>{}</dd><dt>reference</dt><dd>{}</dd><dt>translation</dt><dd>{}</dd></dl>\n",
+                        escape_html(sentence.source), escape_html(sentence.reference), escape_html(sentence.translation));
+    html += heatmap_html(sentence.alignment);
+  }
+  return html + "</body>\n</html>\n";
+}
+
+}  // namespace seqgrad::seq2seq
