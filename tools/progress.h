@@ -1,0 +1,26 @@
+// How training goes on, on the standard error: on a terminal one line that changes, elsewhere one line an epoch.
+#pragma once
+
+#include <chrono>
+
+#include "seq2seq/train.h"
+
+namespace seqgrad::tools {
+
+class Progress {
+ public:
+  explicit Progress(i64 epochs);
+
+  void step(const seq2seq::StepReport& report);
+  void epoch(const seq2seq::EpochReport& report);
+
+ private:
+  i64 epochs_;
+  bool terminal_;
+  std::chrono::steady_clock::time_point shown_{};
+};
+
+// "1:02:03", "2:03" or "0:03"
+std::string clock_time(double seconds);
+
+}  // namespace seqgrad::tools

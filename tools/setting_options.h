@@ -1,0 +1,32 @@
+// A training setting is an option of the command line of the same name: --attention, --hidden, ...
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <map>
+#include <set>
+#include <string>
+
+#include "seq2seq/settings.h"
+
+namespace seqgrad::tools {
+
+class SettingOptions {
+ public:
+  // `without`: settings that the command has no use for.
+  void add_options(CLI::App& command, const std::set<std::string>& without = {});
+
+  // Overwrites the settings that the command line gives.
+  void apply(seq2seq::Settings& settings) const;
+
+  // Error: a setting that the command line gives otherwise than `settings` has it, unless it is in `may_differ`.
+  void check_same(const seq2seq::Settings& settings, const std::string& file, const std::set<std::string>& may_differ) const;
+
+  bool given(const std::string& name) const;
+  const seq2seq::Settings& values() const { return values_; }
+
+ private:
+  seq2seq::Settings values_;
+  std::map<std::string, CLI::Option*> options_;
+};
+
+}  // namespace seqgrad::tools

@@ -1,0 +1,118 @@
+#include "seq2seq/train.h"
+
+#include <filesystem>
+
+#include "kernels/error.h"
+#include "kernels/threads.h"
+#include "seq2seq/report.h"
+#include "tensor/file.h"
+#include "tools/commands.h"
+#include "tools/console.h"
+#include "tools/progress.h"
+#include "tools/run_folder.h"
+#include "tools/setting_options.h"
+
+namespace seqgrad::tools {
+namespace {
+
+using namespace seq2seq;
+
+struct Train {
+  SettingOptions settings;
+  std::string preset, data, config, out, resume, device = "cpu";
+
+  Prepared start(std::string& folder) const;
+  Prepared go_on(std::string& folder) const;
+  void run() const;
+};
+
+Prepared Train::start(std::string& folder) const {
+  Settings all;
+  if (!preset.empty())
+    apply_preset(all, preset, data);
+  else if (!data.empty())
+    throw_error(
+        "--data is the folder of a preset's text: add --preset multi30k, or name the text with --train-source and so on");
+  if (!config.empty()) apply_toml(all, config);
+  settings.apply(all);
+  check_settings(all);
+  if (all.epochs == 0) throw_error("epochs is 0: it must be at least 1");
+  folder = out.empty() ? path_in("runs", all.attention.c_str()) : out;
+  if (holds_run(folder))
+    throw_error("{} holds a run already: continue it with --resume {}, or choose another --out", folder, folder);
+  check_writable(folder);
+  set_threads(static_cast<int>(all.threads));
+  Prepared prepared = prepare(all);
+  start_folder(*prepared.run, folder);
+  return prepared;
+}
+
+Prepared Train::go_on(std::string& folder) const {
+  folder = resume;
+  const std::string file = path_in(folder, "config.toml");
+  if (!holds_run(folder)) throw_error("--resume {}: there is no run, for {} does not exist", folder, file);
+  check_writable(folder);
+  const Settings kept = settings_from_toml(file);
+  settings.check_same(kept, file, {"epochs"});
+  set_threads(static_cast<int>(kept.threads));
+  Prepared prepared = prepare_resumed(folder);
+  if (settings.given("epochs") && settings.values().epochs != kept.epochs) {
+    settings.apply(prepared.run->settings);
+    check_settings(prepared.run->settings);
+    write_file(file, to_toml(prepared.run->settings));
+  }
+  return prepared;
+}
+
+void Train::run() const {
+  require_device(device);
+  std::string folder;
+  const Prepared prepared = resume.empty() ? start(folder) : go_on(folder);
+  Run& run = *prepared.run;
+  if (prepared.skipped_empty + prepared.skipped_long > 0)
+    remark("left out of the training text: {} pairs with an empty side, {} longer than {} words\n", prepared.skipped_empty,
+           prepared.skipped_long, run.settings.max_length);
+  remark("{} training pairs, {} validation pairs; vocabulary {} source, {} target; {} parameters; {} threads; writing to {}\n",
+         prepared.data.train.size(), prepared.data.valid.size(), run.source.size(), run.target.size(),
+         run.model.parameter_count(), threads(), folder);
+
+  Progress progress(run.settings.epochs);
+  Trainer trainer;
+  trainer.on_step = [&](const StepReport& report) { progress.step(report); };
+  trainer.on_epoch = [&](const EpochReport& report) { progress.epoch(report); };
+  // A run that ended before its first checkpoint starts from the beginning.
+  const bool from_checkpoint = !resume.empty() && std::filesystem::exists(path_in(folder, "checkpoint.safetensors"));
+  trainer.train(run, prepared.data, folder, from_checkpoint);
+
+  const std::vector<EpochReport> epochs = read_metrics(path_in(folder, "metrics.jsonl"));
+  for (auto epoch = epochs.rbegin(); epoch != epochs.rend(); ++epoch) {
+    if (!epoch->best) continue;
+    print("{}: validation perplexity {:.4g} after epoch {} of {}\n", folder, epoch->validation_perplexity, epoch->epoch,
+          epochs.size());
+    break;
+  }
+}
+
+}  // namespace
+
+void add_train(CLI::App& program) {
+  CLI::App* command = add_command(program, "train", "train a translator on parallel text",
+                                  "seqgrad train --preset multi30k --data data/multi30k --attention sdp --out runs/sdp");
+  auto options = std::make_shared<Train>();
+  CLI::Option* out = command->add_option("--out", options->out, "folder to write the run to (default: runs/ATTENTION)");
+  CLI::Option* resume =
+      command->add_option("--resume", options->resume, "go on with the run in this folder; --epochs may grow");
+  CLI::Option* config = command->add_option("--config", options->config, "file of settings; options given here come first");
+  CLI::Option* preset = command->add_option("--preset", options->preset, "settings of a known experiment, with --data");
+  CLI::Option* data = command->add_option("--data", options->data, "folder of the preset's text");
+  out->type_name("DIR");
+  resume->type_name("DIR")->excludes(out)->excludes(config)->excludes(preset)->excludes(data);
+  config->type_name("FILE.toml");
+  preset->type_name("multi30k");
+  data->type_name("DIR");
+  command->add_option("--device", options->device, "where to compute")->type_name("cpu|cuda")->capture_default_str();
+  options->settings.add_options(*command);
+  command->callback([options] { options->run(); });
+}
+
+}  // namespace seqgrad::tools
