@@ -32,4 +32,10 @@ struct Machine {
 // Error: "this build has no CUDA support: use --device cpu", or a device that does not exist.
 void require_device(const std::string& device);
 
+// Starts this program anew with OpenMP's threads told to sleep when they wait, unless the environment says how they should
+// wait. By default they spin for milliseconds. While another program holds a core, every short loop then waits for a thread
+// that does not run: training was up to seven times slower. The runtime reads its environment before main(), hence the new
+// start.
+void let_idle_threads_sleep(char** arguments);
+
 }  // namespace seqgrad::tools
