@@ -133,6 +133,11 @@ std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_l
   }
   if (!(x_low <= x_high)) return "<p>Nothing to draw.</p>\n";
   const bool logarithmic = y_low > 0 && y_high / y_low > 10;
+  if (logarithmic) {
+    // Down to 1, 2 or 5 times a power of ten, so that the lowest line has its number.
+    const double power = std::pow(10, std::floor(std::log10(y_low)));
+    y_low = power * (y_low >= 5 * power ? 5 : y_low >= 2 * power ? 2 : 1);
+  }
   if (x_low == x_high) {
     x_low -= 0.5;
     x_high += 0.5;
@@ -199,7 +204,7 @@ std::string heatmap_html(const Alignment& alignment) {
     for (std::size_t s = 0; s < alignment.weights[t].size() && s < alignment.source.size(); ++s) {
       const double weight = static_cast<double>(alignment.weights[t][s]);
       html += fmt::format("<td{} style=\"background: rgba(29,78,216,{:.2f})\" title=\"{} looks at {}: {:.3f}\">{}</td>",
-                          weight >= 0.8 ? " class=\"strong\"" : "", weight, escape_html(alignment.target[t]),
+                          weight >= 0.7 ? " class=\"strong\"" : "", weight, escape_html(alignment.target[t]),
                           escape_html(alignment.source[s]), weight,
                           weight >= 0.05 ? fmt::format("{:.0f}", 100 * weight) : std::string());
     }

@@ -1,5 +1,6 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <numeric>
@@ -27,7 +28,7 @@ constexpr double good_enough_perplexity = 1.01, least_bleu = 95;
 
 struct Demo {
   std::string out = "seqgrad-demo";
-  i64 seed = 1;
+  i64 seed = 1, epochs = 20;
   bool ascii = false;
   Machine machine{.threads = 1};  // its products are too small to be shared
 
@@ -81,7 +82,6 @@ Settings write_corpus(const DemoCorpus& corpus, const std::string& folder) {
   settings.attention_dim = 64;
   settings.dropout = 0.1;
   settings.batch = 64;
-  settings.epochs = 20;
   settings.learning_rate = 2e-3;
   return settings;
 }
@@ -100,12 +100,16 @@ std::vector<Judged> translate_all(const Run& run, const std::vector<SentencePair
   return all;
 }
 
-// Of the sentences that fit a terminal: right ones first, then those with the most words in another order.
+// Right translations first; of them those that fit a terminal, with many words in another order and sure of each word.
 std::vector<std::size_t> most_reordered(const std::vector<Judged>& all) {
   std::vector<std::size_t> order(all.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   const auto rank = [&](std::size_t i) {
-    return (all[i].right() ? 1000 : 0) + (all[i].pair.source.size() <= 12 ? crossings(all[i].alignment) : 0);
+    const Alignment& alignment = all[i].alignment;
+    double sure = 1;
+    for (const auto& row : alignment.weights) sure = std::min(sure, double{*std::max_element(row.begin(), row.end())});
+    const double reordered = alignment.source.size() <= 13 ? static_cast<double>(crossings(alignment)) : 0;
+    return (all[i].right() ? 1 : 0) + reordered * sure * sure;
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return rank(a) > rank(b); });
   return order;
@@ -114,10 +118,12 @@ std::vector<std::size_t> most_reordered(const std::vector<Judged>& all) {
 void Demo::run() const {
   machine.start();
   if (seed < 0) throw_error("seed is {}: it must be at least 0", seed);
+  if (epochs < 1) throw_error("epochs is {}: it must be at least 1", epochs);
   clear_folder(out);
   const DemoCorpus corpus = make_demo_corpus(static_cast<u64>(seed));
   Settings settings = write_corpus(corpus, out);
   settings.seed = seed;
+  settings.epochs = epochs;
   settings.threads = machine.threads;
   const Prepared prepared = prepare(settings);
   Run& run = *prepared.run;
@@ -167,7 +173,7 @@ void Demo::run() const {
   report.introduction =
       "A translator trained from nothing on German-English captions out of a small grammar, and what it makes of sentences it "
       "has not seen.";
-  report.facts = {{"BLEU", bleu.format()},
+  report.facts = {{"BLEU", fmt::format("{:.2f}, {}", bleu.score, bleu.signature)},
                   {"unseen sentences", fmt::format("{}, {} of them translated without a fault", all.size(), right)},
                   {"training", fmt::format("{} sentence pairs, {} epochs, {:.1f} s on {} threads", corpus.train.size(), trained,
                                            seconds, threads())},
@@ -198,6 +204,10 @@ void add_demo(CLI::App& program) {
       ->type_name("DIR")
       ->capture_default_str();
   command->add_option("--seed", options->seed, "of the corpus, the initial weights and the data order")
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      ->add_option("--epochs", options->epochs, "passes over the training text at most; training ends when it is good enough")
       ->type_name("N")
       ->capture_default_str();
   command->add_flag("--ascii", options->ascii, "draw with ASCII characters alone");

@@ -65,9 +65,10 @@ std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
     name += " " + command->get_name();
   }
   const std::string help = fmt::format("'{} --help' lists what there is", name);
-  if (dynamic_cast<const CLI::ExtrasError*>(&error)) {
-    const std::vector<std::string> extras = program.remaining(true);
-    const std::string first = extras.empty() ? "" : extras.front();
+  const std::vector<std::string> extras = program.remaining(true);
+  const bool lacks_command = text.find("subcommand is required") != text.npos;
+  if (!extras.empty() && (lacks_command || dynamic_cast<const CLI::ExtrasError*>(&error))) {
+    const std::string& first = extras.front();
     const bool wants_command = !command->get_subcommands([](const CLI::App*) { return true; }).empty();
     return fmt::format("unknown {} '{}': {}",
                        first.starts_with("-") ? "option"
@@ -75,7 +76,7 @@ std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
                                               : "argument",
                        first, help);
   }
-  if (text.find("subcommand is required") != text.npos) return fmt::format("a command is missing: {}", help);
+  if (lacks_command) return fmt::format("a command is missing: {}", help);
   if (const std::size_t at = text.find(": 1 required "); at != text.npos && text.ends_with(" missing"))
     return fmt::format("{} needs a value", text.substr(0, at));
   if (const std::string start = "Could not convert: "; text.starts_with(start)) {
@@ -96,6 +97,7 @@ int run(int count, char** arguments) {
   program.set_version_flag("--version",
                            fmt::format("seqgrad {} (CPU routines: {}; no CUDA)", SEQGRAD_VERSION, kernels::cpu_level()));
   program.require_subcommand(1);
+  program.option_defaults()->take_last();  // of an option that is given twice
   program.footer("Example: seqgrad demo\n'seqgrad COMMAND --help' lists a command's options.");
   add_demo(program);
   add_train(program);
