@@ -1,0 +1,98 @@
+// Help, versions, and the checks.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/tools/program.h"
+
+using namespace seqgrad;
+
+TEST_CASE("each command has help with an example") {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{},
+                                                  {"demo"},
+                                                  {"train"},
+                                                  {"translate"},
+                                                  {"evaluate"},
+                                                  {"bleu"},
+                                                  {"check"},
+                                                  {"check", "gradients"},
+                                                  {"check", "parity"},
+                                                  {"bench"},
+                                                  {"bench", "train"}}) {
+    CAPTURE(seq2seq::join(command));
+    std::vector<std::string> arguments = command;
+    arguments.push_back("--help");
+    const Outcome outcome = seqgrad_program(arguments);
+    CHECK(outcome.status == 0);
+    CHECK(outcome.err == "");
+    std::vector<std::string> name = command;
+    name.insert(name.begin(), "seqgrad");
+    CHECK(outcome.out.find("Usage: " + seq2seq::join(name) + " ") != std::string::npos);
+    CHECK(outcome.out.find("Example: ") != std::string::npos);
+    CHECK(outcome.out.find(seq2seq::join(name), outcome.out.find("Example: ")) != std::string::npos);
+  }
+}
+
+TEST_CASE("the version names the CPU routines") {
+  const Outcome outcome = seqgrad_program({"--version"}, "", [] { ::setenv("SEQGRAD_CPU", "v1", 1); });
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.starts_with("seqgrad 0."));
+  CHECK(outcome.out.find("(CPU routines: v1;") != std::string::npos);
+}
+
+TEST_CASE("the gradients are right, as the program says it") {
+  const Outcome outcome = seqgrad_program({"check", "gradients", "--threads", "1"});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.starts_with("case "));
+  CHECK(outcome.out.find("; worst relative error ") != std::string::npos);
+  CHECK(outcome.out.find("FAILED") == std::string::npos);
+  const Outcome list = seqgrad_program({"check", "gradients", "--list"});
+  CHECK(std::count(outcome.out.begin(), outcome.out.end(), '\n') == std::count(list.out.begin(), list.out.end(), '\n') + 3);
+}
+
+TEST_CASE("a filter chooses cases, and JSON has the numbers") {
+  const Outcome outcome = seqgrad_program({"check", "gradients", "--filter", "softmax*", "--json"});
+  REQUIRE(outcome.status == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["ok"] == true);
+  CHECK(json["failed"] == 0);
+  REQUIRE(json["cases"] == json["results"].size());
+  for (const auto& result : json["results"]) {
+    CHECK(result["name"].get<std::string>().starts_with("softmax"));
+    CHECK(result["compared"] > 0);
+    CHECK(result["error"] <= 1e-7);
+  }
+}
+
+TEST_CASE("a gradient check that fails names operation, argument, index and both values") {
+  const Outcome outcome = seqgrad_program({"check", "gradients", "--filter", "tanh", "--rtol", "1e-30"});
+  CHECK(outcome.status == 1);
+  CHECK(outcome.err == "seqgrad: 1 of 1 gradient checks failed\n");
+  const std::size_t at = outcome.out.find("tanh: FAILED: worst of 15 entries is a (");
+  REQUIRE(at != std::string::npos);
+  CHECK(outcome.out.find("analytic ", at) != std::string::npos);
+  CHECK(outcome.out.find("numeric ", at) != std::string::npos);
+}
+
+TEST_CASE("recordings of another framework are replayed") {
+  std::vector<std::string> arguments{"check", "parity"};
+  for (const char* name : {"ops", "gru_1layer_uni", "gru_2layer_bi", "seq2seq_gru_bi_none", "seq2seq_gru_bi_mean",
+                           "seq2seq_gru_bi_sdp", "seq2seq_gru_bi_bahdanau", "seq2seq_gru_uni_bahdanau"})
+    arguments.push_back(fmt::format("{}/torch/{}.safetensors", SEQGRAD_FIXTURES, name));
+  const Outcome outcome = seqgrad_program(arguments);
+  CHECK(outcome.err == "");
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.ends_with(": all within tolerance\n"));
+}
+
+TEST_CASE("a short benchmark prints its figures") {
+  const std::vector<std::string> arguments{"bench", "train",    "--steps", "2",       "--threads", "1",     "--embedding",
+                                           "16",    "--hidden", "16",      "--batch", "8",         "--json"};
+  const Outcome outcome = seqgrad_program(arguments);
+  REQUIRE(outcome.status == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["steps"] == 2);
+  CHECK(json["target_tokens_per_second"] > 0);
+  CHECK(json["share_of_peak"] > 0);
+}

@@ -1,0 +1,199 @@
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "seq2seq/search.h"
+#include "tests/tools/program.h"
+
+using namespace seqgrad;
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    REQUIRE(end != text.npos);
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+std::string translated(const std::string& input, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"translate", "--model", small_run(), "--threads", "1"});
+  const Outcome outcome = seqgrad_program(more, input);
+  REQUIRE(outcome.status == 0);
+  return outcome.out;
+}
+
+// Waits at most a minute for a whole line.
+std::string read_line(int descriptor) {
+  std::string line;
+  for (;;) {
+    pollfd ready{descriptor, POLLIN, 0};
+    if (::poll(&ready, 1, 60000) != 1) return line + " (and then nothing more)";
+    char c = 0;
+    if (::read(descriptor, &c, 1) != 1) return line + " (and then the end)";
+    if (c == '\n') return line;
+    line += c;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a line out for each line in, the empty one included") {
+  CHECK(translated("") == "");
+  CHECK(translated("\n") == "\n");
+  CHECK(translated("\n\n  \n\r\n") == "\n\n\n\n");
+  const std::string sentence = "der hund schläft im park .";
+  const std::string one = translated(sentence + "\n");
+  CHECK(std::count(one.begin(), one.end(), '\n') == 1);
+  CHECK(one.size() > 1);
+  CHECK(translated(sentence) == one);  // without the last '\n'
+  CHECK(translated("\n" + sentence + "\r\n\n" + sentence + "\n") == "\n" + one + "\n" + one);
+  // Characters that separate lines elsewhere, and words that are spelt like the model's own.
+  CHECK(lines_of(translated("a\xe2\x80\xa8z\n<s> </s> <pad> <unk>\nz\xc2\x85z\n")).size() == 3);
+}
+
+TEST_CASE("the text does not depend on the batch") {
+  const std::string input = small_corpus().source_lines() + "\n" + small_corpus().source_lines();
+  const std::string by_one = translated(input, {"--batch", "1"});
+  CHECK(lines_of(by_one).size() == 81);
+  CHECK(translated(input, {"--batch", "7"}) == by_one);
+  CHECK(translated(input, {"--batch", "64"}) == by_one);
+  CHECK(translated(input, {"--threads", "2"}) == by_one);
+}
+
+TEST_CASE("a line comes out before the next is in") {
+  int in[2], out[2];
+  REQUIRE(::pipe2(in, O_CLOEXEC) == 0);
+  REQUIRE(::pipe2(out, O_CLOEXEC) == 0);
+  const pid_t child = start_seqgrad({"translate", "--model", small_run(), "--threads", "1"}, in[0], out[1], STDERR_FILENO);
+  ::close(in[0]);
+  ::close(out[1]);
+  const auto send = [&](std::string_view text) { REQUIRE(::write(in[1], text.data(), text.size()) == ssize_t(text.size())); };
+  const std::string dog = "der hund schläft .", cat = "die katze schläft .";
+  const std::string expected_dog = translated(dog + "\n"), expected_cat = translated(cat + "\n");
+  send(dog + "\n");
+  CHECK(read_line(out[0]) + "\n" == expected_dog);
+  send("\n" + dog + "\n" + cat.substr(0, 7));  // half a line keeps nothing back
+  CHECK(read_line(out[0]) == "");
+  CHECK(read_line(out[0]) + "\n" == expected_dog);
+  send(cat.substr(7) + "\n");
+  CHECK(read_line(out[0]) + "\n" == expected_cat);
+  ::close(in[1]);
+  CHECK(wait_for(child) == 0);
+  ::close(out[0]);
+}
+
+TEST_CASE("a reader that leaves ends the program quietly") {
+  int out[2];
+  REQUIRE(::pipe2(out, O_CLOEXEC) == 0);
+  const TemporaryFolder folder;
+  std::string input;
+  for (int i = 0; i < 50; ++i) input += small_corpus().source_lines();
+  const int in = ::open(folder.file("in", input).c_str(), O_RDONLY | O_CLOEXEC);
+  const int err = ::open((folder / "err").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const pid_t child = start_seqgrad({"translate", "--model", small_run(), "--threads", "1", "--batch", "1"}, in, out[1], err);
+  ::close(out[1]);
+  CHECK(read_line(out[0]) != "");
+  ::close(out[0]);
+  CHECK(wait_for(child) == 0);
+  CHECK(read_file(folder / "err") == "");
+  ::close(in);
+  ::close(err);
+}
+
+TEST_CASE("alignments as JSON") {
+  const std::string input = small_corpus().source_lines() + "\n";
+  const std::vector<std::string> sources = lines_of(input), texts = lines_of(translated(input));
+  const std::vector<std::string> lines = lines_of(translated(input, {"--alignments", "soft"}));
+  REQUIRE(lines.size() == sources.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto json = nlohmann::json::parse(lines[i]);
+    auto source = json["source"].get<std::vector<std::string>>(), target = json["target"].get<std::vector<std::string>>();
+    const auto weights = json["weights"].get<std::vector<std::vector<double>>>();
+    REQUIRE(weights.size() == target.size());
+    for (const auto& row : weights) {
+      REQUIRE(row.size() == source.size());
+      double sum = 0;
+      for (const double weight : row) sum += weight;
+      CHECK(sum == doctest::Approx(1).epsilon(1e-4));
+    }
+    if (sources[i].empty()) {
+      CHECK(source.empty());
+      continue;
+    }
+    CHECK(source.back() == "</s>");
+    source.pop_back();
+    if (target.back() == "</s>") target.pop_back();
+    CHECK(seq2seq::join(source) == sources[i]);
+    CHECK(seq2seq::join(target) == texts[i]);
+  }
+}
+
+TEST_CASE("heat maps go to the standard error and leave the lines alone") {
+  const std::string input = "der hund schläft .\n\n";
+  const Outcome outcome = seqgrad_program({"translate", "--model", small_run(), "--heatmap", "--ascii"}, input);
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out == translated(input));
+  CHECK(outcome.err.find("hund") != std::string::npos);
+  CHECK(outcome.err.find("weight:  ... from 0.05") != std::string::npos);
+  const std::string in_c_locale =
+      seqgrad_program({"translate", "--model", small_run(), "--heatmap"}, input, [] { ::setenv("LC_ALL", "C", 1); }).err;
+  CHECK(in_c_locale == outcome.err);
+  const std::string in_utf8 =
+      seqgrad_program({"translate", "--model", small_run(), "--heatmap"}, input, [] { ::setenv("LC_ALL", "C.UTF-8", 1); }).err;
+  CHECK(in_utf8.find("░░░ from 0.05") != std::string::npos);
+}
+
+TEST_CASE("translations that do not end are cut off and counted") {
+  // A decoder whose last layer can only say "the".
+  const TemporaryFolder folder;
+  std::filesystem::copy(small_run(), folder / "run");
+  auto run = seq2seq::open_run(folder / "run");
+  for (Parameter* parameter : run->block.parameters()) {
+    if (parameter->name != "decoder.out.bias") continue;
+    parameter->value.mutable_data<float>()[run->target.id("the")] = 1e6f;
+  }
+  seq2seq::save_weights(*run, folder / "run/model.safetensors");
+  const Outcome outcome = seqgrad_program({"translate", "--model", folder / "run"}, "der hund .\n\n");
+  CHECK(outcome.status == 0);
+  CHECK(lines_of(outcome.out).size() == 2);
+  CHECK(outcome.out.starts_with("the the the the"));
+  CHECK(outcome.err == "1 of 2 translations were cut off: they had not ended after twice the source's words and ten\n");
+}
+
+TEST_CASE("evaluate agrees with translate and bleu") {
+  const TemporaryFolder folder;
+  const std::string source = small_corpus() / "test.de", reference = small_corpus() / "test.en";
+  const Outcome outcome =
+      seqgrad_program({"evaluate", "--model", small_run(), "--source", source, "--reference", reference, "--json"});
+  REQUIRE(outcome.status == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["sentences"] == 40);
+  CHECK(json["perplexity"] > 1);
+  CHECK(json["perplexity"] < 200);
+  const std::string hypothesis = folder.file("out", translated(small_corpus().source_lines()));
+  const Outcome bleu = seqgrad_program({"bleu", reference, hypothesis, "--tokenize", "none", "--json"});
+  REQUIRE(bleu.status == 0);
+  CHECK(nlohmann::json::parse(bleu.out)["bleu"] == json["bleu"]);
+  CHECK(nlohmann::json::parse(bleu.out)["signature"] == json["bleu_signature"]);
+  const Outcome text = seqgrad_program({"evaluate", "--model", small_run(), "--source", source, "--reference", reference});
+  CHECK(text.out.find("sentences   40 in ") == 0);
+  CHECK(text.out.find("signature   nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0\n") != std::string::npos);
+}
+
+TEST_CASE("evaluate says what it leaves out and what it does not know") {
+  const TemporaryFolder folder;
+  const std::string source = folder.file("de", "der hund .\n\nder hund .\n"),
+                    reference = folder.file("en", "the dog .\na\nzebra .\n");
+  const Outcome outcome = seqgrad_program({"evaluate", "--model", small_run(), "--source", source, "--reference", reference});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.find("(1 without perplexity: a side is empty)") != std::string::npos);
+  CHECK(outcome.out.find("over 7 target tokens; 1 of 6 reference words are not in the vocabulary and count as <unk>") !=
+        std::string::npos);
+}
