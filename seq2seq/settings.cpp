@@ -91,7 +91,9 @@ void apply_toml(Settings& settings, const std::string& path) {
   } catch (const toml::parse_error& error) {
     throw_error("{}:{}: {}", path, error.source().begin.line, std::string(error.description()));
   }
-  for (const auto& [key, node] : table) {
+  for (const auto& entry : table) {
+    const toml::key& key = entry.first;
+    const toml::node& node = entry.second;
     const auto line = node.source().begin.line;
     bool known = false;
     for_each_setting(settings, [&](const char* name, auto& value, const char*, const char*) {
