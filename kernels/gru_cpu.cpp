@@ -1,16 +1,9 @@
 // GRU gates in vectors over the hidden units, rows shared among the threads. Equations and derivation: ops.def.
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
-#include "kernels/parallel.h"
-#include "kernels/simd.h"
+#include "kernels/row_math.h"
 
 namespace seqgrad::kernels::SEQGRAD_LEVEL {
-
-// x[0..n) = 0 for finished rows; nothing for a null x.
-template <class T>
-static void clear(T* x, i64 n) {
-  if (x) each<T>(0, n, [&](i64 i, auto lanes) { lanes.store(x + i, Vec<T>(T(0))); });
-}
 
 template <class T>
 void gru_gates(const T* gi, i64 ld_gi, const T* gh, i64 ld_gh, const T* h, i64 ld_h, T* h_next, i64 ld_h_next, T* y, i64 ld_y,
@@ -23,9 +16,9 @@ void gru_gates(const T* gi, i64 ld_gi, const T* gh, i64 ld_gh, const T* h, i64 l
       T* y_r = y ? y + row * ld_y : nullptr;
       T* gates_r = gates ? gates + row * ld_gates : nullptr;
       if (lengths && t >= lengths[row]) {
-        each<T>(0, H, [&](i64 i, auto lanes) { lanes.store(next_r + i, lanes.load(h_r + i)); });
-        clear(y_r, H);
-        clear(gates_r, 4 * H);
+        copy_row(h_r, next_r, H);
+        clear_row(y_r, H);
+        clear_row(gates_r, 4 * H);
         continue;
       }
       each<T>(0, H, [&](i64 i, auto lanes) {
@@ -58,8 +51,8 @@ void gru_gates_backward(const T* dy, i64 ld_dy, const T* gates, i64 ld_gates, co
       const T* dy_r = dy ? dy + row * ld_dy : nullptr;
       T *dh_r = dh + row * ld_dh, *dgi_r = dgi + row * ld_dgi, *dgh_r = dgh + row * ld_dgh;
       if (lengths && t >= lengths[row]) {
-        clear(dgi_r, 3 * H);
-        clear(dgh_r, 3 * H);
+        clear_row(dgi_r, 3 * H);
+        clear_row(dgh_r, 3 * H);
         continue;
       }
       each<T>(0, H, [&](i64 i, auto lanes) {

@@ -1,4 +1,4 @@
-// GRU gates and additive attention scores, as their equations (ops.def).
+// The gates of GRU, LSTM and plain RNN, and additive attention scores, as their equations (ops.def).
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
 
@@ -55,6 +55,94 @@ void gru_gates_backward(const T* dy, i64 ld_dy, const T* gates, i64 ld_gates, co
   }
 }
 SEQGRAD_INSTANTIATE(gru_gates_backward)
+
+template <class T>
+void lstm_gates(const T* a, i64 ld_a, const T* h, i64 ld_h, const T* c, i64 ld_c, T* h_next, i64 ld_h_next, T* c_next,
+                i64 ld_c_next, T* y, i64 ld_y, T* gates, i64 ld_gates, i64 rows, i64 hidden, const i64* lengths, i64 t) {
+  for (i64 row = 0; row < rows; ++row, a += ld_a, c += ld_c, h_next += ld_h_next, c_next += ld_c_next) {
+    const bool finished = lengths && t >= lengths[row];
+    T* saved = gates ? gates + row * ld_gates : nullptr;
+    for (i64 j = 0; j < hidden; ++j) {
+      T i = 0, f = 0, g = 0, o = 0;
+      if (finished) {
+        c_next[j] = c[j];
+        h_next[j] = h[row * ld_h + j];
+      } else {
+        i = sigmoid(a[j]);
+        f = sigmoid(a[hidden + j]);
+        g = tanh(a[2 * hidden + j]);
+        o = sigmoid(a[3 * hidden + j]);
+        c_next[j] = f * c[j] + i * g;
+        h_next[j] = o * tanh(c_next[j]);
+      }
+      if (y) y[row * ld_y + j] = finished ? 0 : h_next[j];
+      if (!saved) continue;
+      saved[j] = i;
+      saved[hidden + j] = f;
+      saved[2 * hidden + j] = g;
+      saved[3 * hidden + j] = o;
+    }
+  }
+}
+SEQGRAD_INSTANTIATE(lstm_gates)
+
+template <class T>
+void lstm_gates_backward(const T* dy, i64 ld_dy, const T* gates, i64 ld_gates, const T* c, i64 ld_c, const T* c_next,
+                         i64 ld_c_next, T* dh, i64 ld_dh, T* dc, i64 ld_dc, T* da, i64 ld_da, i64 rows, i64 hidden,
+                         const i64* lengths, i64 t) {
+  for (i64 row = 0; row < rows;
+       ++row, gates += ld_gates, c += ld_c, c_next += ld_c_next, dh += ld_dh, dc += ld_dc, da += ld_da) {
+    const bool finished = lengths && t >= lengths[row];
+    for (i64 j = 0; j < hidden; ++j) {
+      T di = 0, df = 0, dg = 0, d_o = 0;
+      if (!finished) {
+        const T i = gates[j], f = gates[hidden + j], g = gates[2 * hidden + j], o = gates[3 * hidden + j];
+        const T k = tanh(c_next[j]);
+        const T d = dh[j] + (dy ? dy[row * ld_dy + j] : 0);
+        const T e = dc[j] + d * o * (1 - k * k);
+        di = e * g * i * (1 - i);
+        df = e * c[j] * f * (1 - f);
+        dg = e * i * (1 - g * g);
+        d_o = d * k * o * (1 - o);
+        dc[j] = e * f;
+        dh[j] = 0;
+      }
+      da[j] = di;
+      da[hidden + j] = df;
+      da[2 * hidden + j] = dg;
+      da[3 * hidden + j] = d_o;
+    }
+  }
+}
+SEQGRAD_INSTANTIATE(lstm_gates_backward)
+
+template <class T>
+void rnn_gates(const T* a, i64 ld_a, const T* h, i64 ld_h, T* h_next, i64 ld_h_next, T* y, i64 ld_y, i64 rows, i64 hidden,
+               const i64* lengths, i64 t) {
+  for (i64 row = 0; row < rows; ++row) {
+    const bool finished = lengths && t >= lengths[row];
+    for (i64 j = 0; j < hidden; ++j) {
+      const T next = finished ? h[row * ld_h + j] : tanh(a[row * ld_a + j]);
+      h_next[row * ld_h_next + j] = next;
+      if (y) y[row * ld_y + j] = finished ? 0 : next;
+    }
+  }
+}
+SEQGRAD_INSTANTIATE(rnn_gates)
+
+template <class T>
+void rnn_gates_backward(const T* dy, i64 ld_dy, const T* h_next, i64 ld_h_next, T* dh, i64 ld_dh, T* da, i64 ld_da, i64 rows,
+                        i64 hidden, const i64* lengths, i64 t) {
+  for (i64 row = 0; row < rows; ++row, h_next += ld_h_next, dh += ld_dh, da += ld_da) {
+    const bool finished = lengths && t >= lengths[row];
+    for (i64 j = 0; j < hidden; ++j) {
+      const T d = dh[j] + (dy ? dy[row * ld_dy + j] : 0);
+      da[j] = finished ? 0 : d * (1 - h_next[j] * h_next[j]);
+      if (!finished) dh[j] = 0;
+    }
+  }
+}
+SEQGRAD_INSTANTIATE(rnn_gates_backward)
 
 template <class T>
 void additive_scores(const T* query, const T* keys, const T* v, T* score, i64 batch, i64 length, i64 dim) {

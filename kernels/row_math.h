@@ -1,4 +1,4 @@
-// Sums and maxima over one row in vectors, for *_cpu.cpp files. Thread-safe (values only).
+// Sums, maxima and copies of one row in vectors, for *_cpu.cpp files. Thread-safe (values only).
 #pragma once
 
 #include "kernels/parallel.h"
@@ -52,6 +52,17 @@ SEQGRAD_INLINE T exp_row(const T* x, T shift, T* y, i64 n) {
     lanes.store(y + i, e);
     return e;
   });
+}
+
+template <class T>
+SEQGRAD_INLINE void copy_row(const T* x, T* y, i64 n) {
+  each<T>(0, n, [&](i64 i, auto lanes) { lanes.store(y + i, lanes.load(x + i)); });
+}
+
+// x[0..n) = 0; nothing for a null x.
+template <class T>
+SEQGRAD_INLINE void clear_row(T* x, i64 n) {
+  if (x) each<T>(0, n, [&](i64 i, auto lanes) { lanes.store(x + i, Vec<T>(T(0))); });
 }
 
 template <class T>
