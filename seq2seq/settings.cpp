@@ -65,11 +65,14 @@ std::string to_toml(const Settings& settings) {
       std::string quoted;
       for (const char c : value) {
         if (c == '"' || c == '\\') quoted += '\\';
-        quoted += c;
+        const auto code = static_cast<unsigned char>(c);
+        quoted += code < 0x20 || code == 0x7f ? fmt::format("\\u{:04x}", code) : std::string(1, c);
       }
       text += fmt::format("{} = \"{}\"\n", name, quoted);
     } else if constexpr (std::is_same_v<T, double>) {
-      text += fmt::format("{} = {:#}\n", name, value);
+      std::string digits = fmt::format("{}", value);
+      if (digits.find_first_of(".einf") == digits.npos) digits += ".0";  // else a whole number
+      text += fmt::format("{} = {}\n", name, digits);
     } else {
       text += fmt::format("{} = {}\n", name, value);
     }
