@@ -2,6 +2,8 @@
 
 #include <charconv>
 #include <filesystem>
+#include <string_view>
+#include <unordered_set>
 
 #include "tensor/safetensors.h"
 
@@ -23,6 +25,36 @@ std::string metadata_entry(const SafetensorsFile& file, const std::string& path,
   const auto entry = file.metadata.find(key);
   if (entry == file.metadata.end()) throw_error("{}: this is not a checkpoint: its metadata has no '{}'", path, key);
   return entry->second;
+}
+
+// A tensor for every parameter, of its shape and with numbers that weights can be.
+void check_fit(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
+               const std::string& prefix) {
+  for (const Parameter* parameter : parameters) {
+    const Tensor* stored = file.find(prefix + parameter->name);
+    if (!stored) throw_error("{}: {} is missing: the file belongs to another model", path, prefix + parameter->name);
+    if (!(stored->shape() == parameter->value.shape()))
+      throw_error("{}: {} has shape {}, the model needs {}", path, prefix + parameter->name, stored->shape(),
+                  parameter->value.shape());
+    if (!stored->is_floating())
+      throw_error("{}: {} holds {}, not weights", path, prefix + parameter->name, name_of(stored->dtype()));
+  }
+}
+
+void copy_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& prefix) {
+  for (const Parameter* parameter : parameters)
+    parameter->value.copy_from(file.find(prefix + parameter->name)->to(parameter->value.dtype()));
+}
+
+// The parameters and no other tensor; unless all of it fits, nothing changes.
+void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path) {
+  check_fit(parameters, file, path, "");
+  std::unordered_set<std::string_view> known;
+  for (const Parameter* parameter : parameters) known.insert(parameter->name);
+  for (const NamedTensor& stored : file.tensors)
+    if (!known.contains(stored.name))
+      throw_error("{}: the model has no {}: the file belongs to another model", path, stored.name);
+  copy_weights(parameters, file, "");
 }
 
 template <class T>
@@ -65,28 +97,11 @@ void save_weights(const Run& run, const std::string& path) {
 
 void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
                   const std::string& prefix) {
-  for (const Parameter* parameter : parameters) {
-    const Tensor* stored = file.find(prefix + parameter->name);
-    if (!stored) throw_error("{}: {} is missing: the file belongs to another model", path, prefix + parameter->name);
-    if (!(stored->shape() == parameter->value.shape()))
-      throw_error("{}: {} has shape {}, the model needs {}", path, prefix + parameter->name, stored->shape(),
-                  parameter->value.shape());
-    if (!stored->is_floating())
-      throw_error("{}: {} holds {}, not weights", path, prefix + parameter->name, name_of(stored->dtype()));
-  }
-  for (const Parameter* parameter : parameters)
-    parameter->value.copy_from(file.find(prefix + parameter->name)->to(parameter->value.dtype()));
+  check_fit(parameters, file, path, prefix);
+  copy_weights(parameters, file, prefix);
 }
 
-void load_weights(Run& run, const std::string& path) {
-  const SafetensorsFile file = read_safetensors(path);
-  load_weights(run.block.parameters(), file, path, "");
-  for (const NamedTensor& stored : file.tensors) {
-    bool known = false;
-    for (const Parameter* parameter : run.block.parameters()) known |= parameter->name == stored.name;
-    if (!known) throw_error("{}: the model has no {}: the file belongs to another model", path, stored.name);
-  }
-}
+void load_weights(Run& run, const std::string& path) { load_exactly(run.block.parameters(), read_safetensors(path), path); }
 
 void save_checkpoint(const Run& run, const nn::Adam& adam, const Progress& progress, const std::string& path) {
   std::vector<NamedTensor> tensors;
@@ -110,15 +125,15 @@ Progress load_checkpoint(Run& run, nn::Adam& adam, const std::string& path) {
   progress.step = number<i64>(file, path, "step");
   progress.best_perplexity = number<double>(file, path, "best_perplexity");
   progress.best_epoch = number<i64>(file, path, "best_epoch");
-  // Moments first, through stand-ins for the parameters: nothing of the run changes unless everything fits.
-  std::vector<Parameter> moments;
-  std::vector<Parameter*> pointers;
-  for (const auto& [prefix, whole] : {std::pair{"adam.m/", adam.first_moments()}, std::pair{"adam.v/", adam.second_moments()}})
+  // Everything through stand-ins with the file's names.
+  std::vector<Parameter> parts;
+  for (const auto& [prefix, whole] : {std::pair{"adam.m/", adam.first_moments()}, std::pair{"adam.v/", adam.second_moments()},
+                                      std::pair{"model/", run.block.values()}})
     for (std::size_t i = 0; i < run.block.parameters().size(); ++i)
-      moments.push_back({prefix + run.block.parameters()[i]->name, run.block.part(whole, i), {}, false});
-  for (Parameter& moment : moments) pointers.push_back(&moment);
-  load_weights(pointers, file, path, "");
-  load_weights(run.block.parameters(), file, path, "model/");
+      parts.push_back({prefix + run.block.parameters()[i]->name, run.block.part(whole, i), {}, false});
+  std::vector<Parameter*> pointers;
+  for (Parameter& part : parts) pointers.push_back(&part);
+  load_exactly(pointers, file, path);
   adam.set_steps(progress.step);
   return progress;
 }
