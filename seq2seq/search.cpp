@@ -66,6 +66,7 @@ std::vector<Translation> greedy(const Seq2Seq& model, const std::vector<std::vec
 }
 
 std::vector<Translation> translate(const Run& run, const std::vector<std::vector<std::string>>& sentences, i64 batch) {
+  if (batch < 1) throw_error("[translate] the batch size must be at least 1, not {}", batch);
   std::vector<std::vector<i64>> sources;
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
