@@ -63,14 +63,14 @@ StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, const Batch& batch, 
   StepResult result{loss.value().item(), 0};
   if (!std::isfinite(result.loss)) {
     const Parameter* parameter = first_non_finite(run.block, false);
-    throw_failure("the loss is {} at step {}{}: lower --learning-rate or --clip", result.loss, step,
+    throw_failure("the loss is {} at step {}{}: lower --learning-rate or --clip", std::fabs(result.loss), step + 1,
                   parameter ? fmt::format(" (first non-finite parameter: {})", parameter->name) : "");
   }
   tape.backward(loss, {.release_values = true});
   result.gradient_norm = run.block.gradient_norm();
   if (!std::isfinite(result.gradient_norm)) {
     const Parameter* parameter = first_non_finite(run.block, true);
-    throw_failure("the gradient is not finite at step {}{}: lower --learning-rate or --clip", step,
+    throw_failure("the gradient is not finite at step {}{}: lower --learning-rate or --clip", step + 1,
                   parameter ? fmt::format(" (first in {})", parameter->name) : "");
   }
   adam.step(run.settings.learning_rate, nn::clip_coefficient(result.gradient_norm, run.settings.clip));
@@ -119,6 +119,9 @@ void Trainer::train(Run& run, const TrainingData& data, const std::string& folde
   while (progress.epoch < run.settings.epochs && patient()) {
     EpochReport report = train_epoch(run, adam, data, progress);
     report.validation_perplexity = perplexity(run, data.valid, run.settings.batch).value();
+    if (!std::isfinite(report.validation_perplexity))
+      throw_failure("the validation perplexity is {} after epoch {}, at step {}: lower --learning-rate or --clip",
+                    std::fabs(report.validation_perplexity), report.epoch, progress.step);
     report.best = progress.best_perplexity == 0 || report.validation_perplexity < progress.best_perplexity;
     if (report.best) {
       progress.best_perplexity = report.validation_perplexity;

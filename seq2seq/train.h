@@ -51,7 +51,8 @@ class Trainer {
   std::function<void(const EpochReport&)> on_epoch;
 
   // folder "": nothing is written. resume: go on from the folder's checkpoint.
-  // Errors: non-finite loss or gradient (a failure), naming the step; a full disk (a failure), with the old files kept.
+  // Errors, all of them failures: a loss, gradient or validation perplexity that is not finite, naming the step; a full disk,
+  // with the old files kept.
   void train(Run& run, const TrainingData& data, const std::string& folder, bool resume = false);
 
  private:
