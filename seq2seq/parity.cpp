@@ -216,7 +216,8 @@ Settings settings_of(const Recording& recording) {
   Settings settings;
   settings.cell = recording.config("cell", "gru");
   settings.bidirectional = recording.config("bidirectional", true);
-  settings.bridge = recording.config("bridge", "tanh_linear") == "none" ? "none" : "tanh-linear";
+  settings.bridge = recording.config("bridge", "tanh_linear");
+  if (settings.bridge == "tanh_linear") settings.bridge = "tanh-linear";
   settings.readout = recording.config("readout", "deep");
   settings.attention = recording.config("attention", "sdp");
   settings.embedding = recording.config("emb", i64{0});

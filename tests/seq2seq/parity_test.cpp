@@ -1,0 +1,185 @@
+// PyTorch's recordings replayed, and the replay itself: one wrong digit must be seen.
+#include "seq2seq/parity.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <functional>
+#include <limits>
+
+#include "tensor/safetensors.h"
+#include "tests/temporary_folder.h"
+
+using namespace seqgrad;
+using namespace seqgrad::seq2seq;
+
+namespace {
+
+const std::string recordings = std::string(SEQGRAD_FIXTURES) + "/torch/";
+
+std::vector<std::string> files() {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(recordings)) {
+    const std::string name = entry.path().filename().string();
+    for (const char* prefix : {"ops", "gru", "seq2seq_gru"})
+      if (name.starts_with(prefix)) names.push_back(name);
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A copy with a change to its tensors or metadata.
+std::string changed(const TemporaryFolder& folder, const std::string& name,
+                    const std::function<void(SafetensorsFile&)>& change) {
+  SafetensorsFile file = read_safetensors(recordings + name);
+  for (NamedTensor& tensor : file.tensors) tensor.value = tensor.value.clone();
+  change(file);
+  const std::string path = folder / "changed.safetensors";
+  write_safetensors(path, file.tensors, file.metadata);
+  return path;
+}
+
+const Tensor& tensor(SafetensorsFile& file, const std::string& name) {
+  const Tensor* found = file.find(name);
+  REQUIRE(found);
+  return *found;
+}
+
+// Replaces a part of the metadata's JSON.
+std::string with_fixture(const TemporaryFolder& folder, const std::string& name, const std::string& part,
+                         const std::string& replacement) {
+  return changed(folder, name, [&](SafetensorsFile& file) {
+    std::string& fixture = file.metadata["fixture"];
+    const std::size_t at = fixture.find(part);
+    REQUIRE(at != fixture.npos);
+    fixture.replace(at, part.size(), replacement);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("every recording of operations and of GRU models is met, in f64 and f32") {
+  const std::vector<std::string> names = files();
+  CHECK(names.size() >= 8);
+  for (const std::string& name : names)
+    for (DType dtype : {DType::f64, DType::f32}) {
+      const ParityResult result = check_parity(recordings + name, dtype);
+      const std::string worst = result.worst_name;
+      CAPTURE(name);
+      CAPTURE(worst);
+      CAPTURE(result.worst_deviation);
+      CHECK(result.ok());
+      CHECK(result.compared >= 7);
+      CHECK(result.kind == (name.starts_with("ops") ? "ops" : name.starts_with("gru") ? "recurrent" : "seq2seq"));
+    }
+}
+
+TEST_CASE("a recording with one number off by 1e-6 fails and names the tensor") {
+  const std::pair<const char*, std::vector<const char*>> all[] = {
+      {"ops.safetensors",
+       {"softmax/expect/output", "matmul/expect/grad/a", "embedding_padding_idx0/expect/grad/weight",
+        "cross_entropy_smooth0.1/expect/output"}},
+      {"gru_2layer_bi.safetensors",
+       {"expect/output", "expect/h_n", "expect/grad/x", "expect/grad/weight_hh_l1_reverse", "expect/grad/bias_ih_l0"}},
+      {"seq2seq_gru_bi_sdp.safetensors",
+       {"expect/encoder_outputs", "expect/logits", "expect/attention_weights", "expect/loss", "expect/grad_norm",
+        "expect/grad/encoder.embedding.weight", "expect/losses", "expect/after5/decoder.gru.bias_hh_l0"}},
+  };
+  TemporaryFolder folder;
+  for (const auto& [name, tensors] : all)
+    for (const char* one : tensors) {
+      CAPTURE(one);
+      // The first entry, which no comparison leaves out.
+      const std::string path = changed(folder, name, [&](SafetensorsFile& file) {
+        double* values = tensor(file, one).mutable_data<double>();
+        values[0] += 1e-6 * std::max(1.0, std::fabs(values[0]));
+      });
+      const ParityResult result = check_parity(path, DType::f64);
+      CHECK(!result.ok());
+      CHECK(result.worst_name == one);
+      CHECK(result.worst_deviation == doctest::Approx(1e-6).epsilon(0.01));
+    }
+}
+
+TEST_CASE("a number that is not one fails, whatever stands elsewhere") {
+  TemporaryFolder folder;
+  for (double wrong : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    const std::string path = changed(folder, "gru_1layer_uni.safetensors", [&](SafetensorsFile& file) {
+      tensor(file, "expect/h_n").mutable_data<double>()[1] = wrong;
+      tensor(file, "expect/grad/x").mutable_data<double>()[0] += 1;
+    });
+    const ParityResult result = check_parity(path, DType::f64);
+    CHECK(!result.ok());
+    CHECK(result.worst_name == "expect/h_n");
+  }
+}
+
+TEST_CASE("a changed input or weight is seen as well") {
+  TemporaryFolder folder;
+  for (const char* name :
+       {"param/encoder.bridge.weight", "param/decoder.attention.W_q.bias", "param/encoder.embedding.weight"}) {
+    const std::string path = changed(folder, "seq2seq_gru_bi_sdp.safetensors", [&](SafetensorsFile& file) {
+      const Tensor& weight = tensor(file, name);
+      weight.mutable_data<double>()[weight.numel() / 2] += 1e-3;
+    });
+    CHECK(!check_parity(path, DType::f64).ok());
+  }
+}
+
+TEST_CASE("what no recording is, or none that is known here, is refused by name") {
+  TemporaryFolder folder;
+  const auto refusal = [](const std::string& path) { return message_of([&] { check_parity(path, DType::f64); }); };
+  const auto metadata = [&](const std::map<std::string, std::string>& entries) {
+    write_safetensors(folder / "made.safetensors", {{"x", zeros({1})}}, entries);
+    return folder / "made.safetensors";
+  };
+  const std::string made = folder / "made.safetensors", copy = folder / "changed.safetensors";
+  CHECK(refusal(folder / "none") == "cannot read " + folder / "none" + ": No such file or directory");
+  CHECK(refusal(metadata({})) == made + ": this is not a recording: its metadata has no 'fixture'");
+  for (const char* fixture : {"", "{", "[]", "{}", "{\"kind\": 3}"})
+    CHECK(refusal(metadata({{"fixture", fixture}})) == made + ": 'fixture' in the metadata is not JSON with a 'kind'");
+  CHECK(refusal(metadata({{"fixture", "{\"kind\": \"speech\"}"}})) == made + ": recordings of kind 'speech' are not known");
+  CHECK(refusal(metadata({{"fixture", "{\"kind\": \"ops\"}"}})) == made + ": 'fixture' lists no cases");
+  CHECK(refusal(metadata({{"fixture", "{\"kind\": \"ops\", \"cases\": [\"fft\"]}"}})) ==
+        made + ": there is no operation for the case 'fft'");
+  CHECK(refusal(metadata({{"fixture", "{\"kind\": \"ops\", \"cases\": [3]}"}})) ==
+        made + ": there is no operation for the case '3'");
+  CHECK(refusal(metadata({{"fixture", "{\"kind\": \"ops\", \"cases\": [\"exp\"]}"}})) == made + ": exp/input/a is missing");
+  CHECK(!check_parity(metadata({{"fixture", "{\"kind\": \"ops\", \"cases\": []}"}}), DType::f64).ok());  // nothing compared
+
+  const auto config = [&](const std::string& name, const std::string& part, const std::string& replacement) {
+    return refusal(with_fixture(folder, name, part, replacement));
+  };
+  const std::string gru = "gru_1layer_uni.safetensors", model = "seq2seq_gru_bi_sdp.safetensors";
+  CHECK(config(gru, "\"gru\"", "\"qrnn\"") == copy + ": there is no recurrent cell 'qrnn'");
+  CHECK(config(gru, "\"num_layers\": 1", "\"num_layers\": \"1\"") == copy + ": setting 'num_layers' has the value \"1\"");
+  CHECK(config(gru, "\"bidirectional\": false", "\"bidirectional\": 0") == copy + ": setting 'bidirectional' has the value 0");
+  CHECK(config(gru, "\"hidden_size\": 4", "\"hidden_size\": 5") ==
+        copy + ": param/weight_ih_l0 has shape (12, 3), the model needs (15, 3)");
+  CHECK(config(gru, "\"num_layers\": 1", "\"num_layers\": 2") ==
+        copy + ": param/weight_ih_l1 is missing: the file belongs to another model");
+  CHECK(config(model, "\"sdp\"", "\"cosine\"").starts_with(copy + ": attention is 'cosine': it must be one of none|mean|sdp|"));
+  CHECK(config(model, "\"gru\"", "\"qrnn\"").starts_with(copy + ": cell is 'qrnn': it must be one of gru"));
+  CHECK(
+      config(model, "\"tanh_linear\"", "\"relu_linear\"").starts_with(copy + ": bridge is 'relu_linear': it must be one of "));
+  CHECK(config(model, "\"deep\"", "\"wide\"").starts_with(copy + ": readout is 'wide': it must be one of "));
+  CHECK(config(model, "\"emb\": 5", "\"emb\": 0") == copy + ": embedding is 0: it must be at least 1");
+  CHECK(config(model, "\"src_vocab\": 13", "\"src_vocab\": 14") ==
+        copy + ": param/encoder.embedding.weight has shape (13, 5), the model needs (14, 5)");
+
+  const auto without = [&](const std::string& name, const std::string& dropped) {
+    return refusal(changed(folder, name, [&](SafetensorsFile& file) {
+      REQUIRE(std::erase_if(file.tensors, [&](const NamedTensor& one) { return one.name == dropped; }) == 1);
+    }));
+  };
+  for (const char* dropped : {"input/x", "cotangent/h_n", "expect/output", "expect/grad/bias_hh_l0"})
+    CHECK(without(gru, dropped) == copy + ": " + dropped + " is missing");
+  for (const char* dropped : {"input/src", "expect/logits", "expect/losses", "expect/after5/decoder.out.bias"})
+    CHECK(without(model, dropped) == copy + ": " + dropped + " is missing");
+  CHECK(refusal(changed(folder, gru, [](SafetensorsFile& file) {
+          for (NamedTensor& one : file.tensors)
+            if (one.name == "expect/h_n") one.value = zeros({2, 4}, DType::f64);
+        })).starts_with(copy + ": expect/h_n has shape (2, 4), ours has (1, "));
+}
