@@ -90,17 +90,24 @@ Var additive_scores(const Var& query, const Var& keys, const Var& v);
 // One GRU step from gi = W_ih x + b_ih (B,3H), gh = W_hh h + b_hh (B,3H) and h (B,H) -> h' (B,H).
 Var gru_gates(const Var& gi, const Var& gh, const Var& h);
 
+// One LSTM step from a = W_ih x + b_ih + W_hh h + b_hh (B,4H) and c (B,H) -> h', c' (B,H).
+std::pair<Var, Var> lstm_gates(const Var& a, const Var& c);
+
 struct RecurrentWeights {
-  Var weight_ih, weight_hh, bias_ih, bias_hh;  // (G,I), (G,H), (G), (G); G = 3H for a GRU
+  Var weight_ih, weight_hh, bias_ih, bias_hh;  // (G,I), (G,H), (G), (G); G = 3H for a GRU, 4H for an LSTM, H for an RNN
 };
 struct RecurrentOutput {
-  Var output;  // (B,S,H), 0 beyond each row's length
-  Var h_n;     // (B,H), the state after each row's last real step
+  Var output;    // (B,S,H), 0 beyond each row's length
+  Var h_n;       // (B,H), the state after each row's last real step
+  Var c_n = {};  // (B,H), an LSTM's cell state then
 };
-// A GRU over a whole padded sequence, one direction, fused: one input product for all steps, hand-derived backward.
-// x (B,S,I); h0 (B,H) or undefined for zeros; lengths i64 (B) or undefined for full rows. `reverse` starts at each row's last
-// real token and ends at its first.
+// Recurrent networks over a whole padded sequence, one direction, fused: one input product for all steps, hand-derived
+// backward. x (B,S,I); h0, c0 (B,H) or undefined for zeros; lengths i64 (B) or undefined for full rows. `reverse` starts at
+// each row's last real token and ends at its first.
 RecurrentOutput gru(const Var& x, const Var& h0, const RecurrentWeights& weights, const Tensor& lengths, bool reverse);
+RecurrentOutput lstm(const Var& x, const Var& h0, const Var& c0, const RecurrentWeights& weights, const Tensor& lengths,
+                     bool reverse);
+RecurrentOutput rnn(const Var& x, const Var& h0, const RecurrentWeights& weights, const Tensor& lengths, bool reverse);
 
 // ---- tensors, shared by the operations ---------------------------------------------------------------------------------
 Tensor sum_to(const Tensor& x, const Dims& shape);  // undoes a broadcast: sums x over the axes that `shape` repeats
