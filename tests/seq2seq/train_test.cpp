@@ -155,6 +155,24 @@ TEST_CASE("training reduces the loss and reports its steps") {
   CHECK(epochs.back().validation_perplexity == perplexity(task.run, task.data.valid, task.run.settings.batch).value());
 }
 
+TEST_CASE("each epoch sees the same text in another order") {
+  Settings settings = small(2);
+  settings.precision = "f64";
+  settings.learning_rate = 1e-300;  // so that losses depend on the data alone
+  settings.dropout = 0;
+  Task task(settings);
+  std::vector<double> first, last;
+  Trainer trainer;
+  trainer.on_step = [&](const StepReport& report) {
+    if (report.step_in_epoch == 1) first.push_back(report.loss);
+    if (report.step_in_epoch == report.steps_in_epoch) last.push_back(report.loss);
+  };
+  trainer.train(task.run, task.data, "");
+  REQUIRE(first.size() == 2);
+  CHECK(std::fabs(first[0] - first[1]) > 1e-9);
+  CHECK(std::fabs(last[0] - last[1]) < 1e-12);
+}
+
 TEST_CASE("perplexity does not depend on the batch size, and an untrained model guesses") {
   Settings settings = small(0);
   settings.precision = "f64";
