@@ -149,12 +149,15 @@ TEST_CASE("loss and gradient depend neither on padding nor on the order of rows"
   }
 }
 
-TEST_CASE("padding's embeddings get no gradient, real words' do") {
+TEST_CASE("padding's embeddings are 0 and get no gradient, not even amid a sentence; real words' do") {
+  std::vector<EncodedPair> with_padding = pairs;
+  with_padding.push_back({{4, 0, 5, 3}, {4, 0, 5}});
   for (const Settings& settings : variants()) {
     Fixture f(settings);
-    loss_of(f, widened(make_batch(pairs, all_rows), 2, 2));
+    loss_of(f, widened(make_batch(with_padding, {0, 1, 2, 3, 4, 5}), 2, 2));
     for (const Parameter* parameter : f.block.parameters()) {
       if (!parameter->name.ends_with("embedding.weight")) continue;
+      CHECK(parameter->value.select(0, 0).to_vector<double>() == Values(4, 0));
       for (i64 word = 0; word < parameter->grad.size(0); ++word) {
         // Target embeddings never see </s>; source sentences never <s>.
         const bool seen = word != 0 && word != (parameter->name.starts_with("encoder") ? 2 : 3);
