@@ -34,17 +34,20 @@ void sgd_step(T* w, const T* g, T* velocity, i64 n, T lr, T momentum, T scale) {
 SEQGRAD_INSTANTIATE(sgd_step)
 
 template <class T>
-void adam_step(T* w, const T* g, T* m, T* v, i64 n, T lr, T beta1, T beta2, T eps, T correction1, T correction2, T scale) {
+void adam_step(T* w, const T* g, T* m, T* v, i64 n, double lr, double beta1, double beta2, double eps, double correction1,
+               double correction2, double scale) {
   parallel(n, grain, [&](i64 begin, i64 end) {
     const FlushSubnormals flush;
-    const Vec<T> b1(beta1), b2(beta2), c1(1 - beta1), c2(1 - beta2), rate(lr / correction1), inverse2(1 / correction2);
+    const auto all = [](double x) { return Vec<T>(static_cast<T>(x)); };
+    const Vec<T> b1 = all(beta1), b2 = all(beta2), c1 = all(1 - beta1), c2 = all(1 - beta2), factor = all(scale);
+    const Vec<T> rate = all(lr / correction1), inverse2 = all(1 / correction2), epsilon = all(eps);
     each<T>(begin, end, [&](i64 i, auto lanes) {
-      const Vec<T> gradient = Vec<T>(scale) * lanes.load(g + i);
+      const Vec<T> gradient = factor * lanes.load(g + i);
       const Vec<T> m_i = fma(b1, lanes.load(m + i), c1 * gradient);
       const Vec<T> v_i = fma(b2, lanes.load(v + i), c2 * gradient * gradient);
       lanes.store(m + i, m_i);
       lanes.store(v + i, v_i);
-      lanes.store(w + i, lanes.load(w + i) - rate * m_i / (sqrt(v_i * inverse2) + Vec<T>(eps)));
+      lanes.store(w + i, lanes.load(w + i) - rate * m_i / (sqrt(v_i * inverse2) + epsilon));
     });
   });
 }

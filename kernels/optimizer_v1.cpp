@@ -15,12 +15,13 @@ void sgd_step(T* w, const T* g, T* velocity, i64 n, T lr, T momentum, T scale) {
 SEQGRAD_INSTANTIATE(sgd_step)
 
 template <class T>
-void adam_step(T* w, const T* g, T* m, T* v, i64 n, T lr, T beta1, T beta2, T eps, T correction1, T correction2, T scale) {
+void adam_step(T* w, const T* g, T* m, T* v, i64 n, double lr, double beta1, double beta2, double eps, double correction1,
+               double correction2, double scale) {
   for (i64 i = 0; i < n; ++i) {
-    const T gradient = scale * g[i];
-    m[i] = beta1 * m[i] + (1 - beta1) * gradient;
-    v[i] = beta2 * v[i] + (1 - beta2) * gradient * gradient;
-    w[i] -= lr / correction1 * m[i] / (sqrt(v[i] / correction2) + eps);
+    const T gradient = T(scale) * g[i];
+    m[i] = T(beta1) * m[i] + T(1 - beta1) * gradient;
+    v[i] = T(beta2) * v[i] + T(1 - beta2) * gradient * gradient;
+    w[i] -= T(lr / correction1) * m[i] / (sqrt(v[i] / T(correction2)) + T(eps));
   }
 }
 SEQGRAD_INSTANTIATE(adam_step)

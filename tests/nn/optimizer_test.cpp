@@ -91,7 +91,7 @@ TEST_CASE("Adam is its equations") {
         const double m_hat = m[i] / (1 - std::pow(0.9, t)), v_hat = v[i] / (1 - std::pow(0.999, t));
         w[i] -= rate * m_hat / (std::sqrt(v_hat) + 1e-8);
       }
-      const double tolerance = dtype == DType::f64 ? 1e-15 : 5e-6;
+      const double tolerance = dtype == DType::f64 ? 1e-15 : 1e-6;
       CHECK(difference(values(fixture.block.values()), w) <= tolerance);
       CHECK(difference(values(adam.first_moments()), m) <= tolerance);
       CHECK(difference(values(adam.second_moments()), v) <= tolerance);
