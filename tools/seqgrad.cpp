@@ -1,7 +1,6 @@
 // The program: finds the subcommand, and turns every error into one line and an exit status.
 #include <unistd.h>
 
-#include <cstdlib>
 #include <exception>
 #include <new>
 
@@ -125,20 +124,11 @@ int run(int count, char** arguments) {
   return 0;
 }
 
-// Threads of GCC's OpenMP wait for each other by spinning for milliseconds, which costs next to nothing on idle cores but
-// makes training several times slower where another program wants one of them. The library reads its settings before main()
-// starts, so the program starts itself once more with a shorter wait, unless the user has chosen one.
-void wait_briefly(char** arguments) {
-  if (std::getenv("GOMP_SPINCOUNT") || std::getenv("OMP_WAIT_POLICY")) return;
-  if (::setenv("GOMP_SPINCOUNT", "1000", 0) == 0) ::execv("/proc/self/exe", arguments);  // if that fails, it is only slower
-}
-
 }  // namespace
 }  // namespace seqgrad::tools
 
 int main(int count, char** arguments) {
   using namespace seqgrad::tools;
-  wait_briefly(arguments);
   let_idle_threads_sleep(arguments);
   prepare_streams();
   int status = 1;
