@@ -17,6 +17,10 @@ std::string clock_time(double seconds) {
 
 Progress::Progress(i64 epochs) : epochs_(epochs), terminal_(is_terminal(STDERR_FILENO)) {}
 
+Progress::~Progress() {
+  if (line_open_) remark("\r\x1b[K");
+}
+
 void Progress::step(const seq2seq::StepReport& report) {
   if (!terminal_) return;
   const auto now = std::chrono::steady_clock::now();
@@ -27,12 +31,14 @@ void Progress::step(const seq2seq::StepReport& report) {
                   report.steps_in_epoch, report.loss, report.tokens_per_second, clock_time(report.seconds_left));
   line.resize(std::min(line.size(), static_cast<std::size_t>(terminal_width(STDERR_FILENO) - 1)));
   remark("\r\x1b[K{}", line);
+  line_open_ = true;
 }
 
 void Progress::epoch(const seq2seq::EpochReport& report) {
   remark("{}epoch {}/{}  train perplexity {:.2f}  validation perplexity {:.2f}{}  {:.1f} s  {:.0f} tokens/s\n",
          terminal_ ? "\r\x1b[K" : "", report.epoch, epochs_, report.train_perplexity, report.validation_perplexity,
          report.best ? " (best)" : "", report.seconds, report.tokens_per_second);
+  line_open_ = false;
 }
 
 }  // namespace seqgrad::tools

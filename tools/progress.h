@@ -10,13 +10,14 @@ namespace seqgrad::tools {
 class Progress {
  public:
   explicit Progress(i64 epochs);
+  ~Progress();  // leaves the terminal at the start of an empty line
 
   void step(const seq2seq::StepReport& report);
   void epoch(const seq2seq::EpochReport& report);
 
  private:
   i64 epochs_;
-  bool terminal_;
+  bool terminal_, line_open_ = false;
   std::chrono::steady_clock::time_point shown_{};
 };
 
