@@ -33,7 +33,7 @@ constexpr std::size_t large = std::size_t{64} << 10;
 std::size_t round_up(std::size_t bytes, std::size_t step) { return (bytes + step - 1) / step * step; }
 
 // Small blocks: eight sizes to the octave, so that at most an eighth is wasted and nearly equal requests share blocks.
-std::size_t size_class(std::size_t bytes) {
+[[maybe_unused]] std::size_t size_class(std::size_t bytes) {
   if (bytes <= alignment) return alignment;
   std::size_t step = alignment;
   while (step * 16 < bytes) step *= 2;
