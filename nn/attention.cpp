@@ -82,6 +82,34 @@ class Bahdanau : public Attention {
   Linear Wa, Ua, Va;
 };
 
+// Luong, Pham, Manning 2015, "Effective approaches to attention-based neural machine translation", the scores of section 3.1.
+class LuongDot : public Attention {
+ public:
+  LuongDot(Module& parent, const std::string& name, i64 query, i64 value) : Attention(parent, name) {
+    if (query != value)
+      throw_error("[luong_dot] the query's width {} and the values' width {} differ: luong_general takes both", query, value);
+  }
+
+ protected:
+  Var keys(const Var& values) const override { return values; }
+  Var scores(const Var& query, const AttentionMemory& memory) const override { return dot(query, memory.keys); }
+};
+
+class LuongGeneral : public Attention {
+ public:
+  LuongGeneral(Module& parent, const std::string& name, i64 query, i64 value)
+      : Attention(parent, name),
+        W_(add_parameter("W", {query, value}, uniform_within(1 / std::sqrt(static_cast<double>(value))))) {}
+
+ protected:
+  // W x_i for all positions at once: one large product instead of one small h W a step.
+  Var keys(const Var& values) const override { return linear(values, values.tape().parameter(W_)); }
+  Var scores(const Var& query, const AttentionMemory& memory) const override { return dot(query, memory.keys); }
+
+ private:
+  Parameter& W_;
+};
+
 struct NamedKind {
   const char* name;
   AttentionKind kind;
@@ -89,7 +117,9 @@ struct NamedKind {
 constexpr NamedKind kinds[] = {{"none", AttentionKind::none},
                                {"mean", AttentionKind::mean},
                                {"sdp", AttentionKind::sdp},
-                               {"bahdanau", AttentionKind::bahdanau}};
+                               {"bahdanau", AttentionKind::bahdanau},
+                               {"luong_dot", AttentionKind::luong_dot},
+                               {"luong_general", AttentionKind::luong_general}};
 
 }  // namespace
 
@@ -128,6 +158,10 @@ std::unique_ptr<Attention> make_attention(AttentionKind kind, Module& parent, co
       return std::make_unique<ScaledDotProduct>(parent, name, query, value, width);
     case AttentionKind::bahdanau:
       return std::make_unique<Bahdanau>(parent, name, query, value, width);
+    case AttentionKind::luong_dot:
+      return std::make_unique<LuongDot>(parent, name, query, value);
+    case AttentionKind::luong_general:
+      return std::make_unique<LuongGeneral>(parent, name, query, value);
   }
   return nullptr;
 }

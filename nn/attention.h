@@ -37,14 +37,16 @@ class Attention : public Module {
   virtual void complete(AttentionMemory&) const {}
 };
 
-enum class AttentionKind { none, mean, sdp, bahdanau };
+enum class AttentionKind { none, mean, sdp, bahdanau, luong_dot, luong_general };
 std::optional<AttentionKind> attention_kind(const std::string& name);
 const char* name_of(AttentionKind kind);
 
 // D query width, C value width, K attention width:
-//   mean       equal weight on every real position
-//   sdp        (W_q h) . (W_k x_i) / sqrt(K)       W_k (K, C), W_q (K, D), each with a bias
-//   bahdanau   Va tanh(Wa h + Ua x_i)              Wa (K, D), Ua (K, C), Va (1, K), each with a bias
+//   mean            equal weight on every real position
+//   sdp             (W_q h) . (W_k x_i) / sqrt(K)       W_k (K, C), W_q (K, D), each with a bias
+//   bahdanau        Va tanh(Wa h + Ua x_i)              Wa (K, D), Ua (K, C), Va (1, K), each with a bias
+//   luong_dot       h . x_i                             none; Error unless D = C
+//   luong_general   h W x_i                             W (D, C), the parameter itself, without a bias
 // none: a null pointer.
 std::unique_ptr<Attention> make_attention(AttentionKind kind, Module& parent, const std::string& name, i64 query, i64 value,
                                           i64 width);
