@@ -66,18 +66,23 @@ double training_flops(const Settings& s, const Run& run, const Batch& batch) {
   const double e = static_cast<double>(s.embedding), h = static_cast<double>(s.hidden),
                d = static_cast<double>(s.decoder_width()), k = static_cast<double>(s.attention_width()),
                v = static_cast<double>(run.target.size()), directions = s.bidirectional ? 2 : 1,
+               gates = s.cell == "lstm"  ? 4
+                       : s.cell == "rnn" ? 1
+                                         : 3,
                c = s.attention == "none" ? 0 : h * directions;
   double macs = 0;
   double width = e;
   for (i64 layer = 0; layer < s.layers; ++layer) {
-    macs += source * directions * 3 * h * (width + h);
+    macs += source * directions * gates * h * (width + h);
     width = h * directions;
   }
-  if (s.bridge == "tanh-linear") macs += rows * h * directions * d;
-  macs += target * 3 * d * (e + c + d);
+  if (s.bridge == "tanh-linear") macs += rows * h * directions * d * (s.cell == "lstm" ? 2 : 1);
+  macs += target * gates * d * (e + c + d);
   if (s.attention == "sdp") macs += source * c * k + target * d * k + pairs * k;
   if (s.attention == "bahdanau") macs += source * c * k + target * d * k;
-  if (s.attention == "sdp" || s.attention == "bahdanau") macs += pairs * c;
+  if (s.attention == "luong_dot") macs += pairs * d;
+  if (s.attention == "luong_general") macs += source * c * d + pairs * d;
+  if (s.attention != "none" && s.attention != "mean") macs += pairs * c;
   macs += target * v * (s.readout == "deep" ? d + c + e : d);
   return 2 * 3 * macs;
 }

@@ -1,4 +1,4 @@
-// The translator: a bidirectional GRU encoder, attention, a GRU decoder. Names of parameters follow PyTorch's modules.
+// The translator: a recurrent encoder, attention, a recurrent decoder. Names of parameters follow PyTorch's modules.
 // Shapes: B batch, S source length, T target length, E embedding, H encoder hidden, C = H x directions, D decoder hidden,
 // V target vocabulary. A model belongs to one thread at a time.
 #pragma once
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "nn/attention.h"
-#include "nn/gru.h"
+#include "nn/recurrent.h"
 #include "seq2seq/corpus.h"
 #include "seq2seq/settings.h"
 
@@ -26,7 +26,7 @@ struct Source {
 
 struct Encoded {
   Var outputs;                 // (B, S, C), 0 on padding
-  Var state;                   // (B, D), the decoder's first
+  nn::RecurrentState state;    // (B, D), the decoder's first
   nn::AttentionMemory memory;  // what the attention needs of the source; empty for attention none
 };
 
@@ -38,14 +38,14 @@ class Encoder : public nn::Module {
  private:
   nn::Embedding embedding_;
   nn::Dropout dropout_;
-  nn::GRU gru_;
-  std::unique_ptr<nn::Linear> bridge_;  // absent: the state is copied
+  nn::Recurrent recurrent_;
+  std::unique_ptr<nn::Linear> bridge_, bridge_cell_;  // absent: the state is copied
 };
 
 struct DecoderStep {
-  Var logits;   // (B, V)
-  Var state;    // (B, D)
-  Var weights;  // (B, S); undefined for attention none
+  Var logits;                // (B, V)
+  nn::RecurrentState state;  // (B, D)
+  Var weights;               // (B, S); undefined for attention none
 };
 
 struct DecoderOutput {
@@ -58,18 +58,35 @@ class Decoder : public nn::Module {
   Decoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary);
 
   void prepare(Encoded& encoded, const Tensor& mask) const;
-  // All steps of a known target, target_in i64 (B, T).
-  DecoderOutput operator()(Tape& tape, const Encoded& encoded, const Tensor& target_in, nn::Mode& mode) const;
+  // All steps of a known target, target_in i64 (B, T). With teacher_forcing below 1, and in training only, each word after the
+  // first is with probability 1 - teacher_forcing the one that the decoder itself found most probable at the step before
+  // (scheduled sampling, Bengio et al. 2015); the choices follow from the mode's seed and stream. Padding stays.
+  DecoderOutput operator()(Tape& tape, const Encoded& encoded, const Tensor& target_in, nn::Mode& mode,
+                           double teacher_forcing = 1) const;
   // One step from words i64 (B) and state (B, D).
-  DecoderStep step(const Encoded& encoded, const Tensor& words, const Var& state) const;
+  DecoderStep step(const Encoded& encoded, const Tensor& words, const nn::RecurrentState& state) const;
 
   Var logits(const Var& features) const { return out_(features); }  // (..., F) -> (..., V)
   // Mean cross-entropy of the rows of features (N, F) against i64 targets (N).
   Var loss(const Var& features, const Tensor& target, const CrossEntropyOptions& options) const;
 
  private:
-  Var input_gates(const Var& embedded) const;  // W_ih's embedding part, (..., E) -> (..., 3D)
-  Var context_weights(Tape& tape) const;       // W_ih's context part, (3D, C)
+  // W_ih in two parts, so that the embeddings' share of the gates is one product for all steps.
+  struct Weights {
+    RecurrentWeights cell;
+    Var embedding, context;  // (G, E), (G, C)
+    Var bias;                // (G)
+  };
+  struct Advanced {
+    nn::RecurrentState state;
+    nn::AttentionOutput look;  // empty for attention none
+  };
+  Weights weights(Tape& tape) const;
+  // One step: the look at the source from the state before, then the cell. embedded_gates (B, G).
+  Advanced advance(const Encoded& encoded, const Var& embedded_gates, const nn::RecurrentState& state, const Weights& w) const;
+  DecoderOutput with_own_words(Tape& tape, const Encoded& encoded, const Tensor& target_in, nn::Mode& mode,
+                               double teacher_forcing) const;
+  std::vector<i64> best_words(const Advanced& one, const Var& embedded, const std::vector<i64>& rows) const;
   Var features(const Var& h, const Var& context, const Var& embedded) const;
 
   i64 embedding_width_, context_width_;
@@ -78,7 +95,7 @@ class Decoder : public nn::Module {
   nn::Dropout dropout_;
   std::unique_ptr<nn::Attention> attention_;
   bool context_is_constant_;  // none and mean: no step needs the state before it, so the steps are one fused sequence
-  nn::GRU gru_;
+  nn::Recurrent recurrent_;
   nn::Linear out_;
 };
 
@@ -87,16 +104,17 @@ class Seq2Seq : public nn::Module {
   Seq2Seq(const Settings& settings, i64 source_vocabulary, i64 target_vocabulary);
 
   Encoded encode(Tape& tape, const Source& source, nn::Mode& mode) const;
-  // Mean loss over the target tokens that are not padding, teacher-forced.
-  Var loss(Tape& tape, const Batch& batch, nn::Mode& mode, double label_smoothing) const;
-  // Sum of the negative log-likelihoods of the batch's target tokens: dropout off, nothing recorded.
+  // Mean loss over the target tokens that are not padding. teacher_forcing: see Decoder.
+  Var loss(Tape& tape, const Batch& batch, nn::Mode& mode, double label_smoothing, double teacher_forcing = 1) const;
+  // Sum of the negative log-likelihoods of the batch's target tokens: teacher-forced, dropout off, nothing recorded.
   double negative_log_likelihood(const Batch& batch) const;
 
   Encoder encoder;
   Decoder decoder;
 
  private:
-  Var total_loss(Tape& tape, const Batch& batch, nn::Mode& mode, const CrossEntropyOptions& options) const;
+  Var total_loss(Tape& tape, const Batch& batch, nn::Mode& mode, const CrossEntropyOptions& options,
+                 double teacher_forcing) const;
 };
 
 }  // namespace seqgrad::seq2seq

@@ -185,15 +185,17 @@ void load(const Recording& recording, const std::vector<Parameter*>& parameters)
 }
 
 void replay_recurrent(Recording& recording) {
-  if (const std::string cell = recording.config("cell", ""); cell != "gru")
-    throw_error("{}: there is no recurrent cell '{}'", recording.path(), cell);
+  const std::map<std::string, nn::Cell> cells{{"gru", nn::Cell::gru}, {"lstm", nn::Cell::lstm}, {"rnn", nn::Cell::rnn}};
+  const std::string cell_name = recording.config("cell", "");
+  const auto cell = cells.find(cell_name);
+  if (cell == cells.end()) throw_error("{}: there is no recurrent cell '{}'", recording.path(), cell_name);
   const i64 layers = recording.config("num_layers", i64{1});
   const bool bidirectional = recording.config("bidirectional", false);
   const i64 hidden = recording.config("hidden_size", i64{0}), width = recording.config("input_size", i64{0});
 
   struct Root : nn::Module {};
   Root root;
-  nn::GRU layer(root, "", width, hidden, layers, bidirectional);
+  nn::Recurrent layer(root, "", cell->second, width, hidden, layers, bidirectional);
   Generator generator;
   nn::ParameterBlock block(layer, recording.dtype(), generator);
   load(recording, block.parameters());
@@ -201,12 +203,17 @@ void replay_recurrent(Recording& recording) {
   Tape tape;
   nn::Mode mode = nn::Mode::evaluation();
   const Var x = tape.leaf(recording.get("input/x"));
-  const nn::GRU::Output out = layer(x, recording.get("input/lengths"), mode);
-  const Var h_n = stack(out.h_n, 0);
-  recording.compare("expect/output", out.output.value(), recording.output_tolerance());
-  recording.compare("expect/h_n", h_n.value(), recording.output_tolerance());
-  const std::vector<Var> outputs{out.output, h_n};
-  const std::vector<Tensor> cotangents{recording.get("cotangent/output"), recording.get("cotangent/h_n")};
+  const nn::Recurrent::Output out = layer(x, recording.get("input/lengths"), mode);
+  std::vector<Var> outputs;
+  std::vector<Tensor> cotangents;
+  const auto compare = [&](const std::string& name, const Var& output) {
+    recording.compare("expect/" + name, output.value(), recording.output_tolerance());
+    outputs.push_back(output);
+    cotangents.push_back(recording.get("cotangent/" + name));
+  };
+  compare("output", out.output);
+  compare("h_n", stack(out.h_n, 0));
+  if (!out.c_n.empty()) compare("c_n", stack(out.c_n, 0));
   tape.backward(outputs, cotangents);
   recording.compare("expect/grad/x", x.grad(), recording.gradient_tolerance());
   compare_gradients(recording, block.parameters());
@@ -215,6 +222,7 @@ void replay_recurrent(Recording& recording) {
 Settings settings_of(const Recording& recording) {
   Settings settings;
   settings.cell = recording.config("cell", "gru");
+  settings.gru_reset = recording.config("gru_reset", "after");
   settings.bidirectional = recording.config("bidirectional", true);
   settings.bridge = recording.config("bridge", "tanh_linear");
   if (settings.bridge == "tanh_linear") settings.bridge = "tanh-linear";

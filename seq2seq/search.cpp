@@ -31,12 +31,13 @@ std::vector<Translation> greedy(const Seq2Seq& model, const std::vector<std::vec
   std::vector<Translation> translations(sources.size());
   std::vector<bool> done(sources.size());
   std::vector<i64> words(sources.size(), Vocabulary::start);
-  Tensor state = encoded.state.value();
+  std::vector<Tensor> state = encoded.state.values();
   const std::size_t mark = tape.size();
   for (i64 step = 0; !std::all_of(done.begin(), done.end(), [](bool b) { return b; }); ++step) {
     tape.rewind(mark);
-    const DecoderStep out = model.decoder.step(encoded, Tensor::from<i64>(words, {batch}), tape.constant(state));
-    state = out.state.value();
+    const DecoderStep out =
+        model.decoder.step(encoded, Tensor::from<i64>(words, {batch}), nn::RecurrentState::constants(tape, state));
+    state = out.state.values();
     const Tensor log_p = log_softmax(out.logits).value();
     const Tensor best({batch}, log_p.dtype()), index({batch}, DType::i64);
     launch(kernels::max_reduce, log_p, best, index, batch, log_p.size(1), i64{1});

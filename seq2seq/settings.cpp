@@ -50,11 +50,17 @@ void check_settings(const Settings& settings) {
   if (!(settings.learning_rate > 0)) throw_error("learning-rate is {}: it must be above 0", settings.learning_rate);
   within_one("dropout", settings.dropout);
   within_one("label-smoothing", settings.label_smoothing);
-  const i64 encoder_width = settings.hidden * (settings.bidirectional ? 2 : 1);
-  if (settings.bridge == "none" && encoder_width != settings.decoder_width())
+  if (!(settings.teacher_forcing >= 0 && settings.teacher_forcing <= 1))
+    throw_error("teacher-forcing is {}: it must be at least 0 and at most 1", settings.teacher_forcing);
+  if (settings.bridge == "none" && settings.encoder_width() != settings.decoder_width())
     throw_error(
         "bridge is 'none', which copies the encoder's state of width {} into the decoder's of width {}: make them equal",
-        encoder_width, settings.decoder_width());
+        settings.encoder_width(), settings.decoder_width());
+  if (settings.attention == "luong_dot" && settings.encoder_width() != settings.decoder_width())
+    throw_error(
+        "attention is 'luong_dot', which multiplies the decoder's state of width {} by the encoder's outputs of width {}: make "
+        "them equal, or take luong_general",
+        settings.decoder_width(), settings.encoder_width());
 }
 
 std::string to_toml(const Settings& settings) {

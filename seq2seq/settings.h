@@ -10,8 +10,9 @@ namespace seqgrad::seq2seq {
 
 struct Settings {
   // model
-  std::string attention = "sdp";       // none | mean | sdp | bahdanau
-  std::string cell = "gru";            // gru
+  std::string attention = "sdp";       // none | mean | sdp | bahdanau | luong_dot | luong_general
+  std::string cell = "gru";            // gru | lstm | rnn
+  std::string gru_reset = "after";     // after | before
   std::string bridge = "tanh-linear";  // tanh-linear | none
   std::string readout = "deep";        // deep | hidden
   bool bidirectional = true;
@@ -31,11 +32,13 @@ struct Settings {
   double learning_rate = 1e-3;
   double clip = 1;
   double label_smoothing = 0;
-  i64 patience = 0;  // epochs without a better validation perplexity before training ends; 0: never
+  double teacher_forcing = 1;  // share of the decoder's inputs that are the reference's words, not its own
+  i64 patience = 0;            // epochs without a better validation perplexity before training ends; 0: never
   i64 seed = 1;
   i64 threads = 0;                // 0: all cores
   std::string precision = "f32";  // f32 | f64
 
+  i64 encoder_width() const { return hidden * (bidirectional ? 2 : 1); }
   i64 decoder_width() const { return decoder_hidden ? decoder_hidden : hidden; }
   i64 attention_width() const { return attention_dim ? attention_dim : attention == "bahdanau" ? 512 : 64; }
 };
@@ -43,8 +46,10 @@ struct Settings {
 // f(name, value, help, allowed): allowed is "a|b|c" for names, "" for anything else.
 template <class S, class F>
 void for_each_setting(S& s, F&& f) {
-  f("attention", s.attention, "how the decoder looks at the source", "none|mean|sdp|bahdanau");
-  f("cell", s.cell, "recurrent cell", "gru");
+  f("attention", s.attention, "how the decoder looks at the source", "none|mean|sdp|bahdanau|luong_dot|luong_general");
+  f("cell", s.cell, "recurrent cell", "gru|lstm|rnn");
+  f("gru-reset", s.gru_reset, "where a GRU's reset gate acts: after the matrix product, as in PyTorch, or before it",
+    "after|before");
   f("bridge", s.bridge, "first decoder state: from the encoder's last states through tanh(linear), or copied",
     "tanh-linear|none");
   f("readout", s.readout, "what the output layer sees: state, context and embedding, or the state alone", "deep|hidden");
@@ -66,6 +71,9 @@ void for_each_setting(S& s, F&& f) {
   f("learning-rate", s.learning_rate, "Adam's step size", "");
   f("clip", s.clip, "largest norm of the gradient (0: no clipping)", "");
   f("label-smoothing", s.label_smoothing, "share of the target probability spread over the vocabulary", "");
+  f("teacher-forcing", s.teacher_forcing,
+    "share of training's decoder inputs that are the reference's words; the others are the model's own (scheduled sampling)",
+    "");
   f("patience", s.patience, "stop after so many epochs without a better validation perplexity (0: never)", "");
   f("seed", s.seed, "of initial weights, dropout and data order", "");
   f("threads", s.threads, "threads (0: all cores)", "");

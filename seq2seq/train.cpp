@@ -59,7 +59,7 @@ StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, const Batch& batch, 
   tape.clear();
   run.block.zero_grad();
   nn::Mode mode = nn::Mode::training_step(static_cast<u64>(run.settings.seed), static_cast<u64>(step));
-  const Var loss = run.model.loss(tape, batch, mode, run.settings.label_smoothing);
+  const Var loss = run.model.loss(tape, batch, mode, run.settings.label_smoothing, run.settings.teacher_forcing);
   StepResult result{loss.value().item(), 0};
   if (!std::isfinite(result.loss)) {
     const Parameter* parameter = first_non_finite(run.block, false);

@@ -1,10 +1,10 @@
-// nn::GRU, fused, against gru_cell_composed over time: values and gradients.
-#include "nn/gru.h"
-
+// nn::GRU, fused, against its composed step over time: values and gradients.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
+
+#include "nn/recurrent.h"
 
 using namespace seqgrad;
 using namespace seqgrad::nn;
@@ -25,7 +25,7 @@ RecurrentOutput composed_layer(const Var& x, const RecurrentWeights& w, const Te
     std::vector<Var> row(static_cast<std::size_t>(steps), zero);
     for (i64 i = 0; i < length; ++i) {
       const i64 t = reverse ? length - 1 - i : i;
-      h = row[static_cast<std::size_t>(t)] = gru_cell_composed(select(slice(x, 0, b, b + 1), 1, t), h, w);
+      h = row[static_cast<std::size_t>(t)] = composed_step(Cell::gru, select(slice(x, 0, b, b + 1), 1, t), {h}, w).h;
     }
     outputs.push_back(reshape(stack(row, 1), {1, steps, hidden}));
     finals.push_back(h);
@@ -130,7 +130,8 @@ TEST_CASE("one fused step is one composed step") {
       Tape tape;
       const Var a = tape.leaf(x), b = tape.leaf(h);
       const RecurrentWeights w = gru.weights(tape);
-      const Var y = fused ? gru_cell(linear(a, w.weight_ih, w.bias_ih), b, w) : gru_cell_composed(a, b, w);
+      const Var y =
+          (fused ? step(Cell::gru, linear(a, w.weight_ih, w.bias_ih), {b}, w) : composed_step(Cell::gru, a, {b}, w)).h;
       tape.backward({&y, 1}, {&dy, 1});
       return std::vector<Tensor>{y.value(), a.grad(), b.grad(), block.gradients().clone()};
     };

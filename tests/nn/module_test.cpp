@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "nn/gru.h"
 #include "nn/optimizer.h"
+#include "nn/recurrent.h"
 
 using namespace seqgrad;
 using namespace seqgrad::nn;

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "autograd/cases.h"
-#include "nn/gru.h"
+#include "nn/recurrent.h"
 #include "nn/self_attention_layer.h"
 #include "tests/temporary_folder.h"
 

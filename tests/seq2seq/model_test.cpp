@@ -182,7 +182,7 @@ TEST_CASE("step by step is all steps at once") {
     const DecoderOutput out = f.model.decoder(tape, encoded, target, mode);
     const Var logits = f.model.decoder.logits(out.features);
     CHECK(out.weights.defined() == (settings.attention != "none"));
-    Var state = encoded.state;
+    nn::RecurrentState state = encoded.state;
     for (i64 t = 0; t < batch.target_length; ++t) {
       const DecoderStep step = f.model.decoder.step(encoded, target.select(1, t).contiguous(), state);
       CHECK(difference(step.logits.value().to_vector<double>(), logits.value().select(1, t).to_vector<double>()) <= 1e-12);
@@ -259,7 +259,7 @@ TEST_CASE("the encoder's outputs are 0 on padding, and its state is the last rea
       CHECK(source.mask.select(0, b).to_vector<bool>()[static_cast<std::size_t>(s)] == (s < length));
       if (s >= length) CHECK(encoded.outputs.value().select(0, b).select(0, s).to_vector<double>() == Values(5, 0));
     }
-    CHECK(encoded.state.value().select(0, b).to_vector<double>() ==
+    CHECK(encoded.state.h.value().select(0, b).to_vector<double>() ==
           encoded.outputs.value().select(0, b).select(0, length - 1).to_vector<double>());
   }
 }

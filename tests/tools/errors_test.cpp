@@ -83,7 +83,7 @@ TEST_CASE("bad command lines") {
             {"train", "--data", "x"},
             "--data is the folder of a preset's text: add --preset multi30k, or name the text with --train-source and so on"},
            {"a name outside its list", small_corpus().train_arguments(folder / "out", {"--attention", "dot"}),
-            "attention is 'dot': it must be one of none|mean|sdp|bahdanau"},
+            "attention is 'dot': it must be one of none|mean|sdp|bahdanau|luong_dot|luong_general"},
            {"a number outside its domain", with(small_corpus().train_arguments(folder / "out"), "--dropout", "1"),
             "dropout is 1: it must be at least 0 and below 1"},
            {"no device of that name", {"train", "--device", "tpu"}, "device is 'tpu': it must be one of cpu|cuda"},
@@ -161,7 +161,8 @@ TEST_CASE("bad config files") {
   check({"a wrong type", arguments(type), type + ":2: hidden needs a whole number"}, folder.path.string());
   check({"a wrong value", arguments(value), value + ":2: dropout is 1.5: it must be at least 0 and below 1"},
         folder.path.string());
-  check({"a wrong name", arguments(name), name + ":3: attention is 'dot': it must be one of none|mean|sdp|bahdanau"},
+  check({"a wrong name", arguments(name),
+         name + ":3: attention is 'dot': it must be one of none|mean|sdp|bahdanau|luong_dot|luong_general"},
         folder.path.string());
   check({"a number for a flag", arguments(flag), flag + ":1: bidirectional needs true or false"}, folder.path.string());
   check({"a fraction", arguments(fraction), fraction + ":1: hidden needs a whole number"}, folder.path.string());
