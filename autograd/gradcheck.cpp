@@ -3,122 +3,144 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/diagnosis.h"
+#include "autograd/differences.h"
 #include "tensor/random.h"
 
 namespace seqgrad {
 namespace {
 
-double dot(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to_vector<double>(), y = b.to_vector<double>();
-  double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
-  return sum;
-}
+// The fast check of one argument. Entries move in proportion to their size, all together by one step.
+class AlongDirections {
+ public:
+  AlongDirections(CheckedPoint& point, std::size_t argument, const Tensor& analytic, const GradcheckOptions& options)
+      : point_(point), argument_(argument), options_(options), gradient_(analytic.to_vector<double>()) {}
 
-Dims unravel(i64 flat, const Dims& shape) {
-  Dims index = shape;
-  for (int d = shape.size() - 1; d >= 0; --d) {
-    index[d] = flat % shape[d];
-    flat /= shape[d];
-  }
-  return index;
-}
-
-struct Checked {
-  std::string name;
-  Tensor value;
-  Tensor gradient;
-};
-
-void compare(GradcheckReport& report, const Checked& checked, const std::function<double()>& loss,
-             const GradcheckOptions& options) {
-  if (!(checked.gradient.shape() == checked.value.shape())) {
-    report.problem =
-        fmt::format("the gradient of {} has shape {}, not {}", checked.name, checked.gradient.shape(), checked.value.shape());
-    return;
-  }
-  const std::vector<double> analytic = checked.gradient.to(DType::f64).to_vector<double>();
-  for (i64 i = 0; i < checked.value.numel(); ++i) {
-    const double x = checked.value.data<double>()[i];
-    const double h = options.eps * std::max(1.0, std::fabs(x));
-    const auto at = [&](double where) {
-      checked.value.mutable_data<double>()[i] = where;
-      return loss();
-    };
-    const double numeric = (at(x - 2 * h) - 8 * at(x - h) + 8 * at(x + h) - at(x + 2 * h)) / (12 * h);
-    checked.value.mutable_data<double>()[i] = x;
-    const double a = analytic[static_cast<std::size_t>(i)];
-    const double error = std::fabs(a - numeric) / std::max({std::fabs(a), std::fabs(numeric), options.floor});
-    ++report.compared;
-    // Written so that a NaN anywhere becomes the worst entry and stays it.
-    if (report.compared == 1 || !(error <= report.error)) {
-      if (std::isnan(report.error)) continue;
-      report.argument = checked.name;
-      report.index = unravel(i, checked.value.shape());
-      report.analytic = a;
+  void compare(GradcheckReport& report) {
+    const CheckedPoint::Argument& argument = point_.arguments()[argument_];
+    const std::size_t n = gradient_.size();
+    Generator generator(options_.seed, 0x64697265 + argument_);
+    for (int d = 0; d < options_.directions && n > 0; ++d) {
+      std::vector<double> direction(n);
+      double norm = 0, size = 0;
+      for (double& v : direction) {
+        v = generator.normal();
+        norm += v * v;
+      }
+      for (std::size_t i = 0; i < n; ++i) {
+        const double scale = std::max(1.0, std::fabs(argument.data()[i]));
+        direction[i] *= scale / std::sqrt(norm);
+        size += gradient_[i] * scale * gradient_[i] * scale / static_cast<double>(n);
+      }
+      const double analytic = derivative(0, direction), numeric = point_.along(argument_, 0, direction);
+      const double error = relative_error(analytic, numeric, std::max(options_.floor, std::sqrt(size)));
+      ++report.compared;
+      if (report.compared > 1 && (error <= report.error || std::isnan(report.error))) continue;
+      report.argument = argument.name;
+      report.index = {};
+      report.along_direction = true;
+      report.analytic = analytic;
       report.numeric = numeric;
       report.error = error;
+      if (!(error <= options_.rtol)) find_entry(report, argument, direction);
     }
   }
-}
+
+ private:
+  double derivative(std::size_t begin, const std::vector<double>& direction) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < direction.size(); ++i) sum += gradient_[begin + i] * direction[i];
+    return sum;
+  }
+
+  // Halves the direction until one entry is left, each time keeping the half that errs more.
+  void find_entry(GradcheckReport& report, const CheckedPoint::Argument& argument, std::vector<double> direction) {
+    std::size_t begin = 0;
+    const auto error = [&](std::size_t at, const std::vector<double>& part) {
+      const double e = std::fabs(derivative(at, part) - point_.along(argument_, static_cast<i64>(at), part));
+      return std::isnan(e) ? std::numeric_limits<double>::infinity() : e;
+    };
+    while (direction.size() > 1) {
+      const auto middle = direction.begin() + static_cast<std::ptrdiff_t>(direction.size() / 2);
+      const std::vector<double> low(direction.begin(), middle), high(middle, direction.end());
+      const bool in_low = error(begin, low) >= error(begin + low.size(), high);
+      if (!in_low) begin += low.size();
+      direction = in_low ? low : high;
+    }
+    const double numeric = point_.difference(argument_, static_cast<i64>(begin));
+    const double entry_error = relative_error(gradient_[begin], numeric, options_.floor);
+    if (entry_error <= options_.rtol) return;
+    report.along_direction = false;
+    report.index = unravel(static_cast<i64>(begin), argument.value.shape());
+    report.analytic = gradient_[begin];
+    report.numeric = numeric;
+    report.error = entry_error;
+  }
+
+  CheckedPoint& point_;
+  std::size_t argument_;
+  const GradcheckOptions& options_;
+  std::vector<double> gradient_;
+};
 
 }  // namespace
+
+GradcheckOptions GradcheckOptions::for_dtype(DType dtype) {
+  GradcheckOptions options;
+  options.dtype = dtype;
+  if (dtype == DType::f32) {
+    options.rtol = 1e-4;
+    options.floor = 1e-2;
+  }
+  return options;
+}
 
 GradcheckReport gradcheck_function(const GradcheckFunction& f, const std::vector<NamedTensor>& inputs,
                                    const std::vector<Parameter*>& parameters, const GradcheckOptions& options) {
   GradcheckReport report;
   report.rtol = options.rtol;
-  std::vector<Tensor> values;
-  for (const NamedTensor& input : inputs) values.push_back(input.value.to(DType::f64).clone());
-  for (const Parameter* parameter : parameters)
-    if (parameter->value.dtype() != DType::f64)
-      throw_error("[gradcheck] parameter {} is {}: differences need f64", parameter->name, name_of(parameter->value.dtype()));
-
-  // Analytic, with random cotangents: gradients of ones would hide mistakes that cancel in a sum.
-  Tape tape;
-  std::vector<Checked> checked;
-  std::vector<Tensor> cotangents;
-  {
-    std::vector<Var> leaves;
-    for (const Tensor& value : values) leaves.push_back(tape.leaf(value));
-    for (Parameter* parameter : parameters) parameter->has_grad = false;
-    const std::vector<Var> outputs = f(tape, leaves);
-    Generator generator(options.seed, 0x67726164);
-    for (const Var& output : outputs) cotangents.push_back(randn(output.shape(), DType::f64, generator));
-    tape.backward(outputs, cotangents);
-    for (std::size_t i = 0; i < leaves.size(); ++i) checked.push_back({inputs[i].name, values[i], leaves[i].grad().clone()});
-    for (Parameter* parameter : parameters)
-      checked.push_back(
-          {parameter->name, parameter->value, parameter->has_grad ? parameter->grad.clone() : zeros_like(parameter->value)});
+  CheckedPoint point(f, inputs, parameters, options);
+  const std::vector<Tensor> analytic = point.gradients(options.dtype);
+  for (std::size_t i = 0; i < analytic.size(); ++i) {
+    const CheckedPoint::Argument& argument = point.arguments()[i];
+    if (!(analytic[i].shape() == argument.value.shape())) {
+      report.problem =
+          fmt::format("the gradient of {} has shape {}, not {}", argument.name, analytic[i].shape(), argument.value.shape());
+      return report;
+    }
+    if (options.directions > 0)
+      AlongDirections(point, i, analytic[i], options).compare(report);
+    else
+      compare(report, argument, analytic[i], point.differences(i), options.floor);
   }
-
-  const auto loss = [&] {
-    NoGrad values_only;
-    Tape forward;
-    std::vector<Var> leaves;
-    for (const Tensor& value : values) leaves.push_back(forward.constant(value));
-    const std::vector<Var> outputs = f(forward, leaves);
-    double sum = 0;
-    for (std::size_t i = 0; i < outputs.size(); ++i) sum += dot(outputs[i].value(), cotangents[i]);
-    return sum;
-  };
-  for (const Checked& one : checked) {
-    compare(report, one, loss, options);
-    if (!report.problem.empty()) return report;
-  }
+  const std::vector<Tensor>& cotangents = point.cotangents();
   const bool silent = std::all_of(cotangents.begin(), cotangents.end(), [](const Tensor& t) { return t.numel() == 0; });
   if (report.compared == 0)
     report.problem = "nothing was compared: no argument has an entry";
   else if (silent)
     report.problem = "nothing was compared: the function gives no numbers";
+  else if (report.ok())
+    compare_twice(report, point, analytic, options);
+  if (report.problem.empty() && !report.ok() && options.diagnose) report.cause = likely_cause(point, analytic, report, options);
   return report;
 }
 
 std::string to_string(const GradcheckReport& report) {
-  if (!report.problem.empty()) return fmt::format("FAILED: {}\n", report.problem);
-  return fmt::format("{}: worst of {} entries is {} {}: analytic {:.12g}, numeric {:.12g}, relative error {:.2e}{}\n",
-                     report.ok() ? "ok" : "FAILED", report.compared, report.argument, report.index, report.analytic,
-                     report.numeric, report.error, report.ok() ? "" : fmt::format(" > {:.0e}", report.rtol));
+  const std::string cause = report.cause.empty() ? "" : fmt::format("  likely cause: {}\n", report.cause);
+  if (!report.problem.empty()) return fmt::format("FAILED: {}\n{}", report.problem, cause);
+  std::string text =
+      fmt::format("{}: worst of {} {} is {}: analytic {:.12g}, numeric {:.12g}, relative error {:.2e}",
+                  report.ok() ? "ok" : "FAILED", report.compared, report.along_direction ? "directions" : "entries",
+                  worst_entry(report), report.analytic, report.numeric, report.error);
+  if (!report.ok()) text += fmt::format(" > {:.0e}", report.rtol);
+  if (report.wrong > 0) text += fmt::format("; {} of {} entries fail", report.wrong, report.entries);
+  return text + "\n" + cause;
+}
+
+std::string worst_entry(const GradcheckReport& report) {
+  if (report.argument.empty()) return "-";
+  return report.along_direction ? fmt::format("{} along a random direction", report.argument)
+                                : fmt::format("{} {}", report.argument, report.index);
 }
 
 }  // namespace seqgrad

@@ -1,36 +1,53 @@
 // Are the gradients right? Central differences of fourth order in f64, random cotangents, every entry of every argument.
 //
 //   auto report = gradcheck([](Var x, Var w) { return softmax(matmul(x, w)); }, {randn({3, 4}), randn({4, 2})});
-//   fmt::print("{}", report);            // the worst entry by name and index
+//   fmt::print("{}", report);            // the worst entry by name and index, and the likely cause
 //   if (!report.ok()) return 1;
 //
 // Fails on NaN, on a gradient of the wrong shape, and when nothing was compared. Thread-safe as a whole call.
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "autograd/tape.h"
+#include "tensor/random.h"
 
 namespace seqgrad {
 
+// An entry passes when its error |analytic - numeric| / max(|analytic|, |numeric|, floor) is at most rtol: below the floor it
+// is judged by its absolute error, which may be rtol * floor. With `directions`, see there, entry means direction, and the
+// floor is at least the size that a direction's derivative has on average, so that chance cancellation raises no alarm.
+//
+// Besides, the gradient of f(x) + f(x) must be twice that of f(x), by the same measure: a backward that overwrites where it
+// should add is caught wherever it is used once.
 struct GradcheckOptions {
-  // f'(x) = (f(x-2h) - 8 f(x-h) + 8 f(x+h) - f(x+2h)) / 12h + O(h^4), h = eps max(1, |x|)  (Abramowitz and Stegun 25.3.6)
-  double eps = 1e-3;
-  double rtol = 1e-7;   // on |analytic - numeric| / max(|analytic|, |numeric|, floor)
-  double floor = 1e-4;  // below this size an entry is judged by its absolute error, rtol * floor
-  u64 seed = 1;         // of the cotangents
+  double eps = 1e-3;         // the differences' step is eps max(1, |x|)
+  double rtol = 1e-7;        //
+  double floor = 1e-4;       //
+  u64 seed = 1;              // of the cotangents and directions
+  DType dtype = DType::f64;  // in which the gradients are computed; the differences are always f64's
+  int directions = 0;        // 0: every entry. n: the derivative along n random directions for each argument
+  double reach = std::numeric_limits<double>::infinity();  // distance to a kink or the edge of the domain: no step beyond
+  bool diagnose = true;                                    // look for the likely cause of a failure, by experiments
+
+  // f32's gradients are compared with f64's differences at the same point: rtol 1e-4 and floor 0.01, so 1e-6 absolute.
+  static GradcheckOptions for_dtype(DType dtype);
 };
 
 struct GradcheckReport {
   std::string argument;  // of the worst entry
   Dims index;
   double analytic = 0, numeric = 0, error = 0;
-  i64 compared = 0;
+  i64 compared = 0;              // entries, or directions
+  i64 wrong = 0, entries = 0;    // of that argument: how many fail, and how many there are
+  bool along_direction = false;  // the worst is a direction; no single entry fails
   double rtol = 0;
   std::string problem;  // what made the check itself fail, when something did
+  std::string cause;    // the likely cause of a failure; empty where none was found or looked for
 
   bool ok() const { return problem.empty() && compared > 0 && error <= rtol; }
 };
@@ -82,6 +99,7 @@ GradcheckReport gradcheck(F f, const std::vector<Tensor>& inputs, const Gradchec
 }
 
 std::string to_string(const GradcheckReport& report);
+std::string worst_entry(const GradcheckReport& report);  // "encoder.gru.weight_hh_l0 (3, 1)"
 
 }  // namespace seqgrad
 

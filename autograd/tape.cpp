@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <mutex>
 
 #include "tensor/launch.h"
@@ -98,6 +99,24 @@ const Tensor& Saved::get() const {
   return tensor_;
 }
 
+// What an operation delivers under a probe, each gradient by itself until the probe has seen it.
+struct Tape::Probed {
+  struct Arrival {
+    Var input;
+    Tensor gradient;
+  };
+  std::deque<Arrival> arrivals;  // its elements stay where they are
+
+  Tensor& buffer(const Var& input, double* beta) {
+    *beta = 0;
+    arrivals.push_back({input, empty_like(input.value())});
+    return arrivals.back().gradient;
+  }
+};
+
+void TapeProbe::around(const char*, std::size_t, std::span<const Tensor> dy, const Backward& backward) { backward(dy); }
+void TapeProbe::deliver(Delivery&) {}
+
 // ---- Var ------------------------------------------------------------------------------------------------------------
 
 Node& Var::node() const {
@@ -132,6 +151,7 @@ Tensor Var::grad() const {
 
 Tensor& Var::gradient_buffer(double* beta) const {
   Node& n = node();
+  if (slot_->tape->probed_) return slot_->tape->probed_->buffer(*this, beta);
   if (n.view_of) {
     const Tensor whole = slot_->tape->var(*n.view_of).gradient_to_add_to();
     *beta = 1;
@@ -158,8 +178,8 @@ void Var::accumulate(const Tensor& gradient) const {
 void Var::accumulate(Tensor&& gradient) const {
   if (!requires_grad()) return;
   Node& n = node();
-  if (!n.view_of && !n.parameter && !n.has_grad && gradient.owns_all_of_its_memory() && gradient.shape() == n.value.shape() &&
-      gradient.dtype() == n.value.dtype()) {
+  if (!slot_->tape->probed_ && !n.view_of && !n.parameter && !n.has_grad && gradient.owns_all_of_its_memory() &&
+      gradient.shape() == n.value.shape() && gradient.dtype() == n.value.dtype()) {
     n.grad = std::move(gradient);
     n.has_grad = true;
     return;
@@ -180,7 +200,7 @@ void Var::accumulate_outer(const Tensor& dy, const Tensor& x) const {
   constexpr i64 few_rows = 512;
   const Node* owner = &node();
   while (owner->view_of) owner = owner->view_of;
-  if (!owner->is_leaf || x.size(0) >= few_rows) {
+  if (!owner->is_leaf || x.size(0) >= few_rows || slot_->tape->probed_) {
     accumulate_with([&](const Tensor& grad, double beta) { matmul_into(dy.transpose(0, 1), x, beta, grad); });
     return;
   }
@@ -225,7 +245,7 @@ Var Tape::add_node(const char* op, std::span<const Var> inputs, const Tensor& va
   n.index = size_;
   n.chunk = chunk_;
   n.used = used_;
-  n.value = value;
+  n.value = probe_ && probe_->copies_views() ? value.contiguous() : value;
   n.requires_grad = requires_grad;
   const bool many = inputs.size() > n.few_inputs.size();
   for (const Var& input : inputs) {
@@ -271,6 +291,10 @@ Var Tape::parameter(Parameter& parameter) {
 }
 
 Var Tape::record_view(const char* op, const Var& input, Tensor value, std::function<Tensor(const Tensor&)> view) {
+  if (probe_ && probe_->copies_views())
+    return seqgrad::record(op, {input}, value.clone(), [input, view](const Tensor& dy) {
+      if (const Tensor whole = input.gradient_to_add_to(); whole.defined()) add_to(view(whole), 1, dy);
+    });
   const bool wanted = !NoGrad::active() && input.requires_grad();
   const Var v = add_node(op, {&input, 1}, value, wanted);
   if (wanted) {
@@ -329,7 +353,10 @@ void Tape::backward(std::span<const Var> outputs, std::span<const Tensor> cotang
     if (n.released)
       throw_error("[{}] backward ran through here before and let its graph go: pass keep_graph the first time", n.op);
     try {
-      n.run(n.closure, gradients.data());
+      if (probe_)
+        run_probed(n, gradients);
+      else
+        n.run(n.closure, gradients.data());
     } catch (const Error& error) {
       const std::string text = error.what();
       throw Error(error.kind(), text.starts_with("[") ? text : fmt::format("[{}] {}", n.op, text));
@@ -352,6 +379,26 @@ void Tape::backward(std::span<const Var> outputs, std::span<const Tensor> cotang
   }
   do_deferred_products();
   kept_gradients_ = options.keep_gradients;
+}
+
+void Tape::run_probed(Node& n, std::span<const Tensor> gradients) {
+  Probed probed;
+  struct Scope {
+    Probed*& place;
+    ~Scope() { place = nullptr; }
+  };
+  {
+    const Scope scope{probed_ = &probed};
+    probe_->around(n.op, n.index, gradients, [&n](std::span<const Tensor> dy) { n.run(n.closure, dy.data()); });
+  }
+  int number = 0;
+  for (const Probed::Arrival& arrival : probed.arrivals) {
+    const Var& input = arrival.input;
+    TapeProbe::Delivery delivery{n.op, n.index, input.node_->index, number++, arrival.gradient, false};
+    probe_->deliver(delivery);
+    if (delivery.overwrite) input.accumulate_with([](const Tensor& grad, double) { grad.fill(0); });
+    input.accumulate(static_cast<const Tensor&>(delivery.gradient));
+  }
 }
 
 void Tape::forget_intermediate_gradients() {
@@ -423,9 +470,12 @@ void Tape::rewind(std::size_t size) {
 
 std::vector<Tape::View> Tape::nodes() const {
   std::vector<View> views;
+  std::size_t first = 0;  // of the operation with several outputs that was seen last
   for (std::size_t i = 0; i < size_; ++i) {
     const Node& n = at(i);
     View view{i, n.op, n.parameter ? n.parameter->name : "", n.value.shape(), n.value.dtype(), {}, {}};
+    if (n.outputs > 0) first = i;
+    if (i < first + at(first).outputs) view.output = i - first;
     for (int k = 0; k < n.input_count; ++k) view.inputs.push_back(n.input(k)->index);
     if (n.parameter)
       view.grad = n.parameter->has_grad ? n.parameter->grad : Tensor();

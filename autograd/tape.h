@@ -24,6 +24,7 @@
 namespace seqgrad {
 
 class Tape;
+class TapeProbe;
 struct Node;
 struct TapeSlot;
 
@@ -99,6 +100,28 @@ struct BackwardOptions {
   bool release_values = false;  // give intermediates' values back as soon as they are used: the training loop's choice
 };
 
+// For those who check gradients (the diagnosis of a failed check, the tests of the check itself): sees what the operations of
+// a tape do in the backward pass, and may change it. A tape without a probe pays one comparison with null for each gradient.
+class TapeProbe {
+ public:
+  using Backward = std::function<void(std::span<const Tensor> dy)>;
+  struct Delivery {     // a gradient on its way from an operation to one of its inputs
+    const char* op;     // the operation
+    std::size_t node;   // its place on the tape
+    std::size_t input;  // the input's place
+    int number;         // 0 for the first gradient of this operation, 1 for the second ...
+    Tensor gradient;    // may be replaced by another of its shape
+    bool overwrite;     // set it, and what had arrived at the input before is lost
+  };
+
+  virtual ~TapeProbe() = default;
+  // In the place of an operation's backward. dy: the gradients of its outputs, undefined where none arrived.
+  virtual void around(const char* op, std::size_t node, std::span<const Tensor> dy, const Backward& backward);
+  virtual void deliver(Delivery& delivery);
+  // Views become copies: no operation meets memory with gaps, forward or backward.
+  virtual bool copies_views() const { return false; }
+};
+
 class Tape {
  public:
   Tape();
@@ -128,11 +151,14 @@ class Tape {
     Dims shape;
     DType dtype;
     std::vector<std::size_t> inputs;
-    Tensor grad;  // undefined when none is kept
+    Tensor grad;             // undefined when none is kept
+    std::size_t output = 0;  // 1, 2 ... for an operation's further outputs, whose input is its first
   };
   std::vector<View> nodes() const;
 
   Var output(const Var& first, std::size_t index) const;  // of an operation with several
+
+  void set_probe(TapeProbe* probe) { probe_ = probe; }  // before anything is recorded; the probe outlives the tape
 
   // For the authors of operations: see record() below.
   template <class F>
@@ -152,6 +178,7 @@ class Tape {
   void release(Node& node);
   void forget_intermediate_gradients();
   void do_deferred_products();
+  void run_probed(Node& node, std::span<const Tensor> gradients);
 
   struct Deferred {
     Var weight;
@@ -167,6 +194,9 @@ class Tape {
   std::vector<Deferred> deferred_;
   std::vector<std::pair<Parameter*, Var>> parameters_;
   bool kept_gradients_ = false;
+  struct Probed;
+  TapeProbe* probe_ = nullptr;
+  Probed* probed_ = nullptr;  // while an operation's backward runs under a probe
 };
 
 // In its scope nothing is recorded for backward: values only.

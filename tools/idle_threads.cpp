@@ -3,7 +3,7 @@
 #include <climits>
 #include <cstdlib>
 
-#include "tools/commands.h"
+#include "tools/program.h"
 
 namespace seqgrad::tools {
 

@@ -12,6 +12,9 @@ namespace seqgrad::tools {
 
 class SettingOptions {
  public:
+  SettingOptions() = default;
+  explicit SettingOptions(const seq2seq::Settings& defaults) : values_(defaults) {}
+
   // `without`: settings that the command has no use for.
   void add_options(CLI::App& command, const std::set<std::string>& without = {});
 

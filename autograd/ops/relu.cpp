@@ -5,6 +5,6 @@ namespace seqgrad {
 
 Var relu(const Var& x) { return unary<kernels::Relu>("relu", x); }
 
-SEQGRAD_CASES(relu) { cases.add("relu", relu, {cases.away_from_zero({3, 5}, 0.1)}); }
+SEQGRAD_CASES(relu) { cases.add("relu", relu, {cases.away_from_zero({3, 5}, 0.1)}).kinks(0.1); }
 
 }  // namespace seqgrad

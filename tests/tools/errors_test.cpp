@@ -203,7 +203,7 @@ TEST_CASE("bad runs to translate with") {
          shape + "/model.safetensors: encoder.embedding.weight has shape (" + vocabulary + ", 16), the model needs (" +
              vocabulary + ", 17)"},
         folder.path.string());
-  check({"a config with a wrong key", arguments(key), key + "/config.toml:6: unknown setting 'embeding'"},
+  check({"a config with a wrong key", arguments(key), key + "/config.toml:7: unknown setting 'embeding'"},
         folder.path.string());
   for (const auto& [run, file, line] : {std::tuple{cut, "/model.safetensors", ""}, std::tuple{stump, "/model.safetensors", ""},
                                         std::tuple{none, "/model.safetensors", ""}, std::tuple{special, "/vocab.source", ":1"},

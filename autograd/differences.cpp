@@ -1,0 +1,191 @@
+#include "autograd/differences.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/random.h"
+
+namespace seqgrad {
+namespace {
+
+double dot(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = a.to(DType::f64).to_vector<double>(), y = b.to_vector<double>();
+  double sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
+  return sum;
+}
+
+}  // namespace
+
+// In its scope the parameters have another element type.
+class CheckedPoint::WithType {
+ public:
+  WithType(const std::vector<Parameter*>& parameters, DType dtype) : parameters_(parameters) {
+    for (Parameter* parameter : parameters_) {
+      before_.emplace_back(parameter->value, parameter->grad);
+      if (parameter->value.dtype() == dtype) continue;
+      parameter->value = parameter->value.to(dtype);
+      parameter->grad = zeros_like(parameter->value);
+    }
+  }
+  ~WithType() {
+    for (std::size_t i = 0; i < before_.size(); ++i)
+      std::tie(parameters_[i]->value, parameters_[i]->grad) = std::move(before_[i]);
+  }
+  WithType(const WithType&) = delete;
+  WithType& operator=(const WithType&) = delete;
+
+ private:
+  const std::vector<Parameter*>& parameters_;
+  std::vector<std::pair<Tensor, Tensor>> before_;
+};
+
+CheckedPoint::CheckedPoint(const GradcheckFunction& f, const std::vector<NamedTensor>& inputs,
+                           const std::vector<Parameter*>& parameters, const GradcheckOptions& options)
+    : f_(f), inputs_(inputs.size()), parameters_(parameters), options_(options) {
+  if (options.dtype != DType::f64 && options.dtype != DType::f32)
+    throw_error("[gradcheck] gradients are f32 or f64, not {}", name_of(options.dtype));
+  for (const Parameter* parameter : parameters)
+    if (parameter->value.dtype() != DType::f64)
+      throw_error("[gradcheck] parameter {} is {}: differences need f64", parameter->name, name_of(parameter->value.dtype()));
+  const auto rounded = [&](const Tensor& x) { return x.to(options.dtype).to(DType::f64); };
+  for (const NamedTensor& input : inputs) arguments_.push_back({input.name, rounded(input.value.to(DType::f64)).clone()});
+  for (Parameter* parameter : parameters) {
+    originals_.push_back(parameter->value.clone());
+    parameter->value.copy_from(rounded(originals_.back()));
+    arguments_.push_back({parameter->name, parameter->value});
+  }
+  Tape tape;
+  std::vector<Var> leaves;
+  const std::vector<Var> outputs = call(tape, false, DType::f64, leaves);
+  Generator generator(options.seed, 0x67726164);
+  for (const Var& output : outputs) cotangents_.push_back(rounded(randn(output.shape(), DType::f64, generator)));
+}
+
+CheckedPoint::~CheckedPoint() {
+  for (std::size_t i = 0; i < originals_.size(); ++i) parameters_[i]->value.copy_from(originals_[i]);
+}
+
+std::vector<Var> CheckedPoint::call(Tape& tape, bool with_gradients, DType dtype, std::vector<Var>& leaves) {
+  if (leaves.empty())
+    for (std::size_t i = 0; i < inputs_; ++i) {
+      const Tensor value = arguments_[i].value.to(dtype);
+      leaves.push_back(with_gradients ? tape.leaf(value) : tape.constant(value));
+    }
+  if (with_gradients) return f_(tape, leaves);
+  NoGrad values_only;
+  return f_(tape, leaves);
+}
+
+std::vector<Tensor> CheckedPoint::gradients(DType dtype, int copies, TapeProbe* probe) {
+  const WithType typed(parameters_, dtype);
+  for (Parameter* parameter : parameters_) parameter->has_grad = false;
+  Tape tape;
+  tape.set_probe(probe);
+  std::vector<Var> leaves, outputs;
+  std::vector<Tensor> cotangents;
+  for (int copy = 0; copy < copies; ++copy) {
+    const std::vector<Var> more = call(tape, true, dtype, leaves);
+    if (more.size() != cotangents_.size())
+      throw_error("[gradcheck] the function gave {} outputs, and then {}", cotangents_.size(), more.size());
+    outputs.insert(outputs.end(), more.begin(), more.end());
+    for (std::size_t i = 0; i < more.size(); ++i) cotangents.push_back(cotangents_[i].to(more[i].dtype()));
+  }
+  tape.backward(outputs, cotangents);
+  std::vector<Tensor> all;
+  for (const Var& leaf : leaves) all.push_back(leaf.grad().to(DType::f64).clone());
+  for (const Parameter* parameter : parameters_)
+    all.push_back(parameter->has_grad ? parameter->grad.to(DType::f64).clone() : zeros(parameter->value.shape(), DType::f64));
+  return all;
+}
+
+double CheckedPoint::value(const std::vector<Tensor>& cotangents, TapeProbe* probe) {
+  Tape tape;
+  tape.set_probe(probe);
+  std::vector<Var> leaves;
+  const std::vector<Var> outputs = call(tape, false, DType::f64, leaves);
+  double sum = 0;
+  for (std::size_t i = 0; i < outputs.size(); ++i) sum += dot(outputs[i].value(), cotangents.at(i));
+  return sum;
+}
+
+// The differences reach two steps from the point, and must not reach a kink.
+double CheckedPoint::step(double x) const { return std::min(options_.eps * std::max(1.0, std::fabs(x)), options_.reach / 2.5); }
+
+double CheckedPoint::difference(std::size_t argument, i64 entry) {
+  return difference(argument, entry, step(arguments_[argument].data()[entry]), cotangents_);
+}
+
+double CheckedPoint::difference(std::size_t argument, i64 entry, double h, const std::vector<Tensor>& cotangents,
+                                TapeProbe* probe) {
+  const Argument& varied = arguments_[argument];
+  const double x = varied.data()[entry];
+  const auto at = [&](double where) {
+    varied.data()[entry] = where;
+    return value(cotangents, probe);
+  };
+  const double slope = (at(x - 2 * h) - 8 * at(x - h) + 8 * at(x + h) - at(x + 2 * h)) / (12 * h);
+  varied.data()[entry] = x;
+  return slope;
+}
+
+std::vector<double> CheckedPoint::differences(std::size_t argument) {
+  std::vector<double> all;
+  for (i64 i = 0; i < arguments_[argument].value.numel(); ++i) all.push_back(difference(argument, i));
+  return all;
+}
+
+double CheckedPoint::along(std::size_t argument, i64 begin, const std::vector<double>& direction) {
+  const Argument& varied = arguments_[argument];
+  double* x = varied.data() + begin;
+  const std::vector<double> start(x, x + direction.size());
+  double most = 0;
+  for (const double d : direction) most = std::max(most, std::fabs(d));
+  const double h = std::min(options_.eps, options_.reach / (2.5 * most));
+  const auto at = [&](double steps) {
+    double* y = varied.data() + begin;
+    for (std::size_t i = 0; i < direction.size(); ++i) y[i] = start[i] + steps * h * direction[i];
+    return value();
+  };
+  const double slope = (at(-2) - 8 * at(-1) + 8 * at(1) - at(2)) / (12 * h);
+  std::copy(start.begin(), start.end(), varied.data() + begin);
+  return slope;
+}
+
+Dims unravel(i64 flat, const Dims& shape) {
+  Dims index = shape;
+  for (int d = shape.size() - 1; d >= 0; --d) {
+    index[d] = flat % shape[d];
+    flat /= shape[d];
+  }
+  return index;
+}
+
+double relative_error(double analytic, double numeric, double floor) {
+  return std::fabs(analytic - numeric) / std::max({std::fabs(analytic), std::fabs(numeric), floor});
+}
+
+void compare(GradcheckReport& report, const CheckedPoint::Argument& argument, const Tensor& analytic,
+             const std::vector<double>& numeric, double floor) {
+  const std::vector<double> a = analytic.to_vector<double>();
+  i64 wrong = 0;
+  bool worst_is_here = false;
+  for (std::size_t i = 0; i < numeric.size(); ++i) {
+    const double error = relative_error(a[i], numeric[i], floor);
+    wrong += !(error <= report.rtol);
+    ++report.compared;
+    if (report.compared > 1 && (error <= report.error || std::isnan(report.error))) continue;
+    worst_is_here = true;
+    report.argument = argument.name;
+    report.index = unravel(static_cast<i64>(i), argument.value.shape());
+    report.analytic = a[i];
+    report.numeric = numeric[i];
+    report.error = error;
+  }
+  if (worst_is_here) {
+    report.wrong = wrong;
+    report.entries = argument.value.numel();
+  }
+}
+
+}  // namespace seqgrad

@@ -1,0 +1,103 @@
+// No operation without a gradient-check case: what the sources record, and what the cases run, must agree.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <map>
+#include <regex>
+#include <set>
+
+#include "autograd/cases.h"
+#include "autograd/differences.h"
+#include "kernels/elementwise.h"
+#include "tensor/file.h"
+
+using namespace seqgrad;
+
+namespace {
+
+using Names = std::set<std::string>;
+
+// The operations whose backward runs in some case of this room. With copies in the place of views a view has a backward, too.
+Names exercised() {
+  struct Listing : TapeProbe {
+    Names ops;
+    bool copies = false;
+    void around(const char* op, std::size_t, std::span<const Tensor> dy, const Backward& backward) override {
+      ops.insert(op);
+      backward(dy);
+    }
+    bool copies_views() const override { return copies; }
+  } listing;
+  Cases cases;
+  add_autograd_cases(cases);
+  for (const bool copies : {false, true}) {
+    listing.copies = copies;
+    for (const Case& one : cases.all())
+      CheckedPoint(one.function, one.inputs, one.parameters, {}).gradients(DType::f64, 1, &listing);
+  }
+  return listing.ops;
+}
+
+Names all_matches(const std::string& text, const std::string& pattern) {
+  const std::regex regex(pattern);
+  Names found;
+  for (std::sregex_iterator match(text.begin(), text.end(), regex), end; match != end; ++match) found.insert((*match)[1]);
+  return found;
+}
+
+std::map<std::string, std::string> operation_sources() {
+  std::map<std::string, std::string> sources;
+  for (const auto& entry : std::filesystem::directory_iterator(SEQGRAD_SOURCE "/autograd/ops"))
+    if (entry.path().extension() == ".cpp") sources[entry.path().filename().string()] = read_file(entry.path().string());
+  return sources;
+}
+
+// A name is the first of several arguments: record("exp", ...), unary<kernels::Exp>("exp", x), join("cat", ...); the cases'
+// names are given to a member function.
+Names recorded(const std::string& source) {
+  return all_matches(source, R"re([^.\w]\w+(?:<[\w:]*>)?\(\s*"([a-z0-9_]+)"\s*,)re");
+}
+
+}  // namespace
+
+TEST_CASE("every operation that a source records has a case") {
+  const Names covered = exercised();
+  CHECK(covered.size() > 30);
+  std::size_t count = 0;
+  for (const auto& [file, source] : operation_sources()) {
+    CAPTURE(file);
+    CHECK(source.find("\nSEQGRAD_CASES(") != source.npos);
+    for (const std::string& op : recorded(source)) {
+      CAPTURE(op);
+      CHECK(covered.contains(op));
+      ++count;
+    }
+  }
+  CHECK(count >= covered.size());  // else the pattern misses some
+}
+
+TEST_CASE("every routine with a backward is used by an operation that has a case") {
+  const Names covered = exercised();
+  const Names routines = all_matches(read_file(SEQGRAD_SOURCE "/kernels/ops.def"), R"(\nSEQGRAD_KERNEL\((\w+),)");
+  const auto sources = operation_sources();
+  CHECK(routines.size() > 20);
+  int backwards = 0;
+  for (const std::string& routine : routines) {
+    const std::size_t suffix = routine.rfind("_backward");
+    if (suffix == routine.npos) continue;
+    ++backwards;
+    CAPTURE(routine);
+    CHECK(routines.contains(routine.substr(0, suffix)));
+    bool used = false;
+    for (const auto& [file, source] : sources) {
+      if (source.find("kernels::" + routine) == source.npos) continue;
+      for (const std::string& op : recorded(source)) used |= covered.contains(op);
+    }
+    CHECK(used);
+  }
+  CHECK(backwards >= 6);
+#define SEQGRAD_NAME(functor, name) CHECK(covered.contains(#name));
+  SEQGRAD_UNARY_OPS(SEQGRAD_NAME)
+  SEQGRAD_BINARY_OPS(SEQGRAD_NAME)
+#undef SEQGRAD_NAME
+}

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs the build into a temporary folder, and builds and runs the example there as a user would, out of tree.
+# Usage: installed_package_test.sh BUILD SOURCE COMPILER
+set -euo pipefail
+
+build=$1 source=$2 compiler=$3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+fail() {
+  echo "installed_package_test: $*" >&2
+  exit 1
+}
+
+cmake --install "$build" --prefix "$folder/first" >/dev/null
+mv "$folder/first" "$folder/prefix" # nothing may depend on where it was installed
+[[ "$("$folder/prefix/bin/seqgrad" --version)" == seqgrad\ * ]] || fail "the installed program does not run"
+
+cp -r "$source/tools/examples/own_op" "$folder/own_op"
+cmake -S "$folder/own_op" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$compiler" \
+  -DCMAKE_PREFIX_PATH="$folder/prefix" >"$folder/configure.log" || fail "cannot configure: $(cat "$folder/configure.log")"
+cmake --build "$folder/build" >"$folder/build.log" || fail "cannot build: $(cat "$folder/build.log")"
+
+# expect STATUS ARGUMENT...: runs the example; its output is left in $folder/out
+expect() {
+  local status=0 expected=$1
+  shift
+  "$folder/build/own_op" --threads 1 "$@" >"$folder/out" 2>&1 || status=$?
+  [[ $status == "$expected" ]] || fail "own_op $* ended with $status, not $expected: $(cat "$folder/out")"
+}
+
+expect 0 --junit "$folder/junit.xml"
+cat "$folder/out"
+grep -q '^3 cases, 42 entries in .*; worst relative error ' "$folder/out" || fail "the table does not end with its summary"
+[[ $(grep -c '<testcase classname="gradients" name="' "$folder/junit.xml") == 3 ]] || fail "JUnit lacks a case"
+grep -q 'tests="3" failures="0"' "$folder/junit.xml" || fail "JUnit has the wrong counts"
+expect 0 --dtype f32
+expect 0 --fast
+expect 0 --list
+grep -q '^scale_rows  x (3, 4), s (3, 1); tolerance ' "$folder/out" || fail "--list lacks a case"
+expect 0 --json --filter soft*
+grep -q '"ok":true,.*"name":"softplus"' "$folder/out" || fail "the JSON lacks its case"
+expect 1 --rtol 1e-30
+grep -q '^own_op: 3 of 3 gradient checks failed$' "$folder/out" || fail "no complaint about what failed"
+grep -q '^  likely cause: the tolerance is finer than differences resolve' "$folder/out" || fail "no likely cause"
+expect 2 --filter nothing
+expect 2 --no-such-option

@@ -1,0 +1,21 @@
+# What the libraries link against: found in the same way by the build and by those who use the installed package.
+# seqgrad_required is REQUIRED in the build; without it, what is not found is listed in seqgrad_missing.
+set(seqgrad_missing "")
+foreach(dependency OpenMP fmt ZLIB tomlplusplus)
+  find_package(${dependency} ${seqgrad_required})
+  if(NOT ${dependency}_FOUND)
+    list(APPEND seqgrad_missing ${dependency})
+  endif()
+endforeach()
+# The OpenMP build of OpenBLAS, so that products and loops share one thread pool.
+find_library(OPENBLAS_LIBRARY NAMES openblas PATH_SUFFIXES openblas-openmp ${seqgrad_required})
+find_library(SLEEF_LIBRARY NAMES sleef ${seqgrad_required})
+foreach(library openblas sleef)
+  string(TOUPPER ${library}_LIBRARY file)
+  if(NOT ${file})
+    list(APPEND seqgrad_missing ${library})
+  elseif(NOT TARGET seqgrad::${library})
+    add_library(seqgrad::${library} INTERFACE IMPORTED)
+    set_target_properties(seqgrad::${library} PROPERTIES INTERFACE_LINK_LIBRARIES "${${file}}")
+  endif()
+endforeach()
