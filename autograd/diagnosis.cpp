@@ -35,7 +35,7 @@ class Diagnosis {
  public:
   Diagnosis(CheckedPoint& point, const std::vector<Tensor>& analytic, const GradcheckReport& report,
             const GradcheckOptions& options)
-      : point_(point), report_(report), options_(options) {
+      : point_(point), options_(options) {
     while (point.arguments()[argument_].name != report.argument) ++argument_;
     shape_ = point.arguments()[argument_].value.shape();
     if (!report.along_direction)
@@ -281,7 +281,6 @@ class Diagnosis {
   const std::string& name(std::size_t argument) const { return point_.arguments()[argument].name; }
 
   CheckedPoint& point_;
-  const GradcheckReport& report_;
   const GradcheckOptions& options_;
   std::size_t argument_ = 0;
   i64 entry_ = 0;

@@ -19,18 +19,18 @@
 namespace seqgrad {
 
 // An entry passes when its error |analytic - numeric| / max(|analytic|, |numeric|, floor) is at most rtol: below the floor it
-// is judged by its absolute error, which may be rtol * floor. With `directions`, see there, entry means direction, and the
-// floor is at least the size that a direction's derivative has on average, so that chance cancellation raises no alarm.
+// is judged by its absolute error, which may be rtol * floor. Along directions, the floor is at least the size that the
+// derivative along a direction has on average, so that one where much cancels by chance raises no alarm.
 //
-// Besides, the gradient of f(x) + f(x) must be twice that of f(x), by the same measure: a backward that overwrites where it
-// should add is caught wherever it is used once.
+// Besides, the gradient of f(x) + f(x) must be twice that of f(x), by the same measure: so a backward that overwrites where it
+// should add is caught even where f uses it once.
 struct GradcheckOptions {
-  double eps = 1e-3;         // the differences' step is eps max(1, |x|)
-  double rtol = 1e-7;        //
-  double floor = 1e-4;       //
+  double eps = 1e-3;  // the differences' step is eps max(1, |x|)
+  double rtol = 1e-7;
+  double floor = 1e-4;
   u64 seed = 1;              // of the cotangents and directions
   DType dtype = DType::f64;  // in which the gradients are computed; the differences are always f64's
-  int directions = 0;        // 0: every entry. n: the derivative along n random directions for each argument
+  int directions = 0;        // 0: every entry; n: n random directions for each argument, which is fast for large ones
   double reach = std::numeric_limits<double>::infinity();  // distance to a kink or the edge of the domain: no step beyond
   bool diagnose = true;                                    // look for the likely cause of a failure, by experiments
 

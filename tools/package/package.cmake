@@ -16,7 +16,9 @@ install(TARGETS seqgrad RUNTIME COMPONENT program)
 install(TARGETS seqgrad_all seqgrad_options ${libraries} seqgrad_gradcheck_main EXPORT seqgradTargets
         ARCHIVE COMPONENT development)
 install(DIRECTORY ${rooms} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/seqgrad COMPONENT development
-        FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
+        FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN ops EXCLUDE)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/seqgrad RENAME copyright COMPONENT program)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/libseqgrad-dev RENAME copyright COMPONENT development)
 set(config ${CMAKE_INSTALL_LIBDIR}/cmake/seqgrad)
 install(EXPORT seqgradTargets NAMESPACE seqgrad:: DESTINATION ${config} COMPONENT development)
 configure_package_config_file(tools/package/seqgradConfig.cmake.in ${CMAKE_BINARY_DIR}/seqgradConfig.cmake
