@@ -118,9 +118,10 @@ class Mutation : public TapeProbe {
   // The entry in the middle, or the next that is not zero already.
   static i64 middle(const Tensor& g) {
     const std::vector<double> values = g.to_vector<double>();
-    const auto from = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    const auto found = std::find_if(from, values.end(), [](double v) { return v != 0; });
-    return (found == values.end() ? from : found) - values.begin();
+    const std::size_t n = values.size();
+    for (std::size_t i = n / 2; i < n / 2 + n; ++i)
+      if (values[i % n] != 0) return static_cast<i64>(i % n);
+    return static_cast<i64>(n / 2);
   }
 
   const Target& target_;
