@@ -13,9 +13,9 @@ Var unary(const char* name, const Var& input) {
   const Tensor y = empty_like(x);
   launch(kernels::unary<Functor>, x, y, x.numel());
   return record(name, {input}, y, [input, x = Saved(x), y = Saved(y)](const Tensor& dy) {
-    const Tensor dx = empty_like(dy);
+    Tensor dx = empty_like(dy);
     launch(kernels::unary_backward<Functor>, x.get(), y.get(), dy.contiguous(), dx, dx.numel());
-    input.accumulate(Tensor(dx));
+    input.accumulate(std::move(dx));
   });
 }
 
@@ -28,13 +28,13 @@ Var binary(const char* name, const Var& a, const Var& b) {
   const Tensor y(shape, a.dtype(), x.device());
   launch(kernels::binary<Functor>, x, x.strides(), z, z.strides(), y, shape, shape.size());
   return record(name, {a, b}, y, [a, b, x = Saved(x), z = Saved(z), y = Saved(y)](const Tensor& dy) {
-    const Tensor da = a.requires_grad() ? empty_like(dy) : Tensor();
-    const Tensor db = b.requires_grad() ? empty_like(dy) : Tensor();
+    Tensor da = a.requires_grad() ? empty_like(dy) : Tensor();
+    Tensor db = b.requires_grad() ? empty_like(dy) : Tensor();
     const Dims& extents = dy.shape();
     launch(kernels::binary_backward<Functor>, x.get(), x.get().strides(), z.get(), z.get().strides(), y.get(), dy.contiguous(),
            da, db, extents, extents.size());
-    if (da.defined()) a.accumulate(sum_to(da, a.shape()));
-    if (db.defined()) b.accumulate(sum_to(db, b.shape()));
+    if (da.defined()) a.accumulate(sum_to(std::move(da), a.shape()));
+    if (db.defined()) b.accumulate(sum_to(std::move(db), b.shape()));
   });
 }
 

@@ -110,6 +110,6 @@ RecurrentOutput lstm(const Var& x, const Var& h0, const Var& c0, const Recurrent
 RecurrentOutput rnn(const Var& x, const Var& h0, const RecurrentWeights& weights, const Tensor& lengths, bool reverse);
 
 // ---- tensors, shared by the operations ---------------------------------------------------------------------------------
-Tensor sum_to(const Tensor& x, const Dims& shape);  // undoes a broadcast: sums x over the axes that `shape` repeats
+Tensor sum_to(Tensor x, const Dims& shape);  // undoes a broadcast: sums x over the axes that `shape` repeats
 
 }  // namespace seqgrad

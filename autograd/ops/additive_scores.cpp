@@ -16,14 +16,14 @@ Var additive_scores(const Var& query, const Var& keys, const Var& v) {
   launch(kernels::additive_scores, q, k, w, score, batch, length, dim);
   return record("additive_scores", {query, keys, v}, score,
                 [=, q = Saved(q), k = Saved(k), w = Saved(w)](const Tensor& dscore) {
-                  const Tensor dquery = empty_like(q.get()), dv_rows({batch, dim}, k.get().dtype(), k.get().device());
+                  Tensor dquery = empty_like(q.get()), dv_rows({batch, dim}, k.get().dtype(), k.get().device());
                   Tensor dkeys = keys.gradient_to_add_to();
                   const bool direct = dkeys.defined() && dkeys.is_contiguous();
                   if (!direct) dkeys = zeros_like(k.get());
                   launch(kernels::additive_scores_backward, q.get(), k.get(), w.get(), dscore.contiguous(), dquery, dkeys,
                          dv_rows, batch, length, dim);
                   if (!direct) keys.accumulate(dkeys);
-                  query.accumulate(Tensor(dquery));
+                  query.accumulate(std::move(dquery));
                   v.accumulate(sum_to(dv_rows, {dim}));
                 });
 }

@@ -8,9 +8,9 @@ Var affine(const Var& input, double scale, double shift) {
   const Tensor y = empty_like(x);
   launch(kernels::affine, x, y, scale, shift, x.numel());
   return record("affine", {input}, y, [input, scale](const Tensor& dy) {
-    const Tensor dx = empty_like(dy);
+    Tensor dx = empty_like(dy);
     launch(kernels::affine, dy.contiguous(), dx, scale, 0.0, dx.numel());
-    input.accumulate(Tensor(dx));
+    input.accumulate(std::move(dx));
   });
 }
 

@@ -47,11 +47,11 @@ Var cross_entropy(const Var& input, const Tensor& target_in, const CrossEntropyO
          options.label_smoothing);
   const double weight = row_weight(target, options);
   return record("cross_entropy", {input}, reduce(losses, weight), [=, logits = Saved(logits)](const Tensor& dy) {
-    const Tensor dx = empty_like(logits.get());
+    Tensor dx = empty_like(logits.get());
     launch(kernels::cross_entropy, logits.get(), target, empty_like(losses), dx, rows, classes, options.ignore_index,
            options.label_smoothing);
     launch(kernels::affine, dx, dx, weight * dy.item(), 0.0, dx.numel());
-    input.accumulate(Tensor(dx));
+    input.accumulate(std::move(dx));
   });
 }
 

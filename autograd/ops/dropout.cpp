@@ -11,9 +11,9 @@ Var dropout(const Var& input, double p, u64 seed, u64 stream) {
   const Tensor y = empty_like(x);
   launch(kernels::dropout, x, y, x.numel(), p, seed, stream);
   return record("dropout", {input}, y, [=](const Tensor& dy) {
-    const Tensor dx = empty_like(dy);
+    Tensor dx = empty_like(dy);
     launch(kernels::dropout, dy.contiguous(), dx, dx.numel(), p, seed, stream);
-    input.accumulate(Tensor(dx));
+    input.accumulate(std::move(dx));
   });
 }
 

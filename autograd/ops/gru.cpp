@@ -24,13 +24,13 @@ Var gru_gates(const Var& gi, const Var& gh, const Var& h) {
   launch(kernels::gru_gates, i, row_stride(i), g, row_stride(g), s, row_stride(s), next, hidden, none, i64{0}, gates,
          4 * hidden, rows, hidden, none, i64{0});
   return record("gru_gates", {gi, gh, h}, next, [=, s = Saved(s)](const Tensor& dy) {
-    const Tensor dh = dy.clone();
-    const Tensor dgi({rows, 3 * hidden}, dy.dtype(), dy.device()), dgh = empty_like(dgi);
+    Tensor dh = dy.clone();
+    Tensor dgi({rows, 3 * hidden}, dy.dtype(), dy.device()), dgh = empty_like(dgi);
     launch(kernels::gru_gates_backward, none, i64{0}, gates, 4 * hidden, s.get(), row_stride(s), dh, hidden, dgi, 3 * hidden,
            dgh, 3 * hidden, rows, hidden, none, i64{0});
-    gi.accumulate(Tensor(dgi));
-    gh.accumulate(Tensor(dgh));
-    h.accumulate(Tensor(dh));
+    gi.accumulate(std::move(dgi));
+    gh.accumulate(std::move(dgh));
+    h.accumulate(std::move(dh));
   });
 }
 

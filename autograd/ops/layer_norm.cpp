@@ -17,13 +17,13 @@ Var layer_norm(const Var& input, const Var& weight, const Var& bias, double eps)
   const Tensor y = empty_like(x), mean({rows}, x.dtype(), x.device()), rstd({rows}, x.dtype(), x.device());
   launch(kernels::layer_norm, x, w, b, y, mean, rstd, rows, cols, eps);
   return record("layer_norm", {input, weight, bias}, y, [=, x = Saved(x), w = Saved(w)](const Tensor& dy) {
-    const Tensor dx = empty_like(dy);
+    Tensor dx = empty_like(dy);
     const auto sum_of_rows = [&](const Var& v) {
       return v.requires_grad() ? zeros({cols}, dy.dtype(), dy.device()) : Tensor();
     };
     Tensor dweight = sum_of_rows(weight), dbias = sum_of_rows(bias);
     launch(kernels::layer_norm_backward, dy.contiguous(), x.get(), w.get(), mean, rstd, dx, dweight, dbias, rows, cols);
-    input.accumulate(Tensor(dx));
+    input.accumulate(std::move(dx));
     weight.accumulate(std::move(dweight));
     bias.accumulate(std::move(dbias));
   });

@@ -31,11 +31,11 @@ std::pair<Var, Var> lstm_gates(const Var& a, const Var& c) {
   const Var h =
       record_many("lstm_gates", inputs, outputs, [=, cell = Saved(cell), c_next = Saved(c_next)](const Tensor* gradients) {
         const auto copy = [&](const Tensor& g) { return g.defined() ? g.clone() : zeros_like(c_next); };
-        const Tensor dh = copy(gradients[0]), dc = copy(gradients[1]), da = empty_like(gates);
+        Tensor dh = copy(gradients[0]), dc = copy(gradients[1]), da = empty_like(gates);
         launch(kernels::lstm_gates_backward, none, i64{0}, gates, 4 * hidden, cell.get(), row_stride(cell), c_next.get(),
                hidden, dh, hidden, dc, hidden, da, 4 * hidden, rows, hidden, none, i64{0});
-        a.accumulate(Tensor(da));
-        c.accumulate(Tensor(dc));
+        a.accumulate(std::move(da));
+        c.accumulate(std::move(dc));
       });
   return {h, h.tape().output(h, 1)};
 }

@@ -6,7 +6,7 @@
 
 namespace seqgrad {
 
-Tensor sum_to(const Tensor& x, const Dims& shape) {
+Tensor sum_to(Tensor x, const Dims& shape) {
   if (x.shape() == shape) return x;
   const Tensor y = zeros(shape, x.dtype(), x.device());
   launch(kernels::add_strided, 1.0, x, x.strides(), y, y.expand(x.shape()).strides(), x.shape(), x.dim());
@@ -43,9 +43,9 @@ Var max(const Var& input, int dimension) {
   const Tensor y(shape, x.dtype(), x.device()), index(shape, DType::i64, x.device());
   launch(kernels::max_reduce, x, y, index, outer, n, inner);
   return record("max", {input}, y, [=](const Tensor& dy) {
-    const Tensor dx = zeros(input.shape(), dy.dtype(), dy.device());
+    Tensor dx = zeros(input.shape(), dy.dtype(), dy.device());
     launch(kernels::max_reduce_backward, dy.contiguous(), index, dx, outer, n, inner);
-    input.accumulate(Tensor(dx));
+    input.accumulate(std::move(dx));
   });
 }
 
