@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "kernels/error.h"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
 
@@ -39,6 +40,8 @@ const char* cpu_level() {
       return "v1";
   }
 }
+
+void throw_out_of_memory(u64 bytes, const char* what) { throw_failure("out of memory: {} bytes for {}", bytes, what); }
 
 #define SEQGRAD_BY_LEVEL(...)     \
   switch (level()) {              \

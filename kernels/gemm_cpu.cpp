@@ -1,25 +1,35 @@
-// Matrix products: OpenBLAS, and loops of our own where a product is bound by memory (one row, one column, one term) or too
-// small to be worth the call.
+// Matrix products. Large ones: with AVX-512 our own tiles, for OpenBLAS (0.3.21, and later ones when told another CPU's name)
+// chooses AVX2 on many machines that have more; with AVX2 OpenBLAS, which is as fast as the tiles there. And loops of our own
+// where a product is bound by memory (one row, one column, one term) or too small to be worth a call.
 #include <cblas.h>
 
+#include "kernels/gemm_tiles.h"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
 #include "kernels/row_math.h"
 
 namespace seqgrad::kernels::SEQGRAD_LEVEL {
 
-static void blas(bool ta, bool tb, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b, i64 ldb,
-                 float beta, float* c, i64 ldc) {
+#ifdef __AVX512F__
+template <class T>
+static void large(bool ta, bool tb, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, const T* b, i64 ldb, T beta, T* c,
+                  i64 ldc) {
+  tiled(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+#else
+static void large(bool ta, bool tb, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b, i64 ldb,
+                  float beta, float* c, i64 ldc) {
   cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
               static_cast<blasint>(n), static_cast<blasint>(k), alpha, a, static_cast<blasint>(lda), b,
               static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
 }
-static void blas(bool ta, bool tb, i64 m, i64 n, i64 k, double alpha, const double* a, i64 lda, const double* b, i64 ldb,
-                 double beta, double* c, i64 ldc) {
+static void large(bool ta, bool tb, i64 m, i64 n, i64 k, double alpha, const double* a, i64 lda, const double* b, i64 ldb,
+                  double beta, double* c, i64 ldc) {
   cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
               static_cast<blasint>(n), static_cast<blasint>(k), alpha, a, static_cast<blasint>(lda), b,
               static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
 }
+#endif
 
 // c = value + beta c, where beta = 0 does not read c.
 template <class T, class Lanes>
@@ -117,12 +127,14 @@ static void vector_product(bool transpose_b, i64 n, i64 k, T alpha, const T* x, 
   __builtin_free(packed);
 }
 
-// c = alpha a b^T + beta c for a few rows of a: a block of dot products at a time, so that b, by far the larger, is read once.
-// As many as the registers hold; beyond max_few_rows (measured against 0.3.21) BLAS is as fast. Beam search lives here.
+// c = alpha a b^T + beta c for a few rows of a: a block of dot products at a time, so that b, by far the larger, is read once
+// and not packed. As many at a time as the registers hold. Beam search and the end of a batch's decoding live here.
 #ifdef __AVX512F__
-constexpr i64 block_rows = 4, max_few_rows = 32;
+constexpr i64 block_rows = 4;
+SEQGRAD_INLINE static i64 most_few_rows(i64 k) { return k >= 256 ? 16 : 4; }  // beyond, the tiles were measured as fast
 #else
-constexpr i64 block_rows = 2, max_few_rows = 8;
+constexpr i64 block_rows = 2;
+SEQGRAD_INLINE static i64 most_few_rows(i64) { return 8; }  // beyond, OpenBLAS 0.3.21 was
 #endif
 constexpr i64 min_few_rows_terms = 64;  // below, adding up the lanes costs more than the products
 
@@ -221,10 +233,10 @@ void gemm(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, T alpha, cons
   if (m * n <= small_product && m * n * k <= small_product) {
     return small(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   }
-  if (m <= max_few_rows && k >= min_few_rows_terms && !transpose_a && transpose_b) {
+  if (m <= most_few_rows(k) && k >= min_few_rows_terms && !transpose_a && transpose_b) {
     return few_rows(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   }
-  blas(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  large(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 SEQGRAD_INSTANTIATE(gemm)
 

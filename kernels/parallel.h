@@ -5,7 +5,11 @@
 
 #include "kernels/types.h"
 
-namespace seqgrad::kernels::SEQGRAD_LEVEL {
+namespace seqgrad::kernels {
+
+[[noreturn]] void throw_out_of_memory(u64 bytes, const char* what);  // for these files, which cannot include error.h
+
+namespace SEQGRAD_LEVEL {
 
 // About as many elements of simple work as pay for waking the threads.
 inline constexpr i64 grain = 16384;
@@ -39,4 +43,5 @@ inline void parallel_rows(i64 rows, i64 cols, F&& f) {
   parallel(rows, larger(1, grain / larger(1, cols)), f);
 }
 
-}  // namespace seqgrad::kernels::SEQGRAD_LEVEL
+}  // namespace SEQGRAD_LEVEL
+}  // namespace seqgrad::kernels

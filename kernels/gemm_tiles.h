@@ -1,0 +1,258 @@
+// Large matrix products: c = alpha op(a) op(b) + beta c, after Goto and van de Geijn, "Anatomy of High-Performance Matrix
+// Multiplication" (2008). Both operands are copied ("packed") into the order in which they are read: a as panels of a few rows,
+// b as panels of two vectors of columns. A tile of c, rows x two vectors, then stays in registers for a whole block of k terms:
+//
+//   for each block of columns of b:           kept in the outer cache
+//     for each block of k:                    pack b's panels
+//       for each block of rows of a:          pack a's panels; kept in the inner cache
+//         for each panel of b, each panel of a:   tile += a panel x b panel
+//
+// Each thread computes a rectangle of c by itself. Every element's sum is taken in the order of k, in blocks that depend on k
+// alone: neither the number of threads nor the other rows of the matrix change a bit of it.
+#pragma once
+
+#include <stdlib.h>
+
+#include <utility>
+
+#include "kernels/parallel.h"
+#include "kernels/simd.h"
+
+namespace seqgrad::kernels::SEQGRAD_LEVEL {
+
+template <class T>
+struct Tiles {
+  static constexpr i64 width = Vec<T>::width;
+#ifdef __AVX512F__
+  static constexpr i64 rows = 14;  // 28 sums, two vectors of b and one element of a: all 32 registers
+#else
+  static constexpr i64 rows = 6;
+#endif
+  static constexpr i64 columns = 2 * width;
+  static constexpr i64 block_k = 2048 / static_cast<i64>(sizeof(T));
+  static constexpr i64 block_m = 18 * rows, block_n = 64 * columns;  // a's panels then take half a MB, b's four
+};
+
+// op(x) seen as rows of `outer` steps and columns of `inner` steps, one of which is 1.
+template <class T>
+struct Operand {
+  const T* data;
+  i64 row_step, column_step;
+  SEQGRAD_INLINE const T* at(i64 row, i64 column) const { return data + row * row_step + column * column_step; }
+};
+
+// Memory for packed panels, which grows to the largest product its thread has seen and goes with the thread.
+template <class T>
+struct PackingBuffer {
+  T* data = nullptr;
+  i64 size = 0;
+  ~PackingBuffer() { free(data); }
+  T* reserve(i64 count) {
+    if (count <= size) return data;
+    free(data);
+    void* memory = nullptr;
+    const u64 bytes = static_cast<u64>(count) * sizeof(T);
+    size = 0;
+    data = nullptr;
+    if (posix_memalign(&memory, 64, bytes) != 0) throw_out_of_memory(bytes, "a matrix product's packed panels");
+    size = count;
+    return data = static_cast<T*>(memory);
+  }
+};
+
+template <bool high, class Raw, int... i>
+SEQGRAD_INLINE static Raw interleave(Raw a, Raw b, std::integer_sequence<int, i...>) {
+  constexpr int w = sizeof...(i), offset = high ? w / 2 : 0;
+  return __builtin_shufflevector(a, b, (offset + i / 2 + (i % 2) * w)...);
+}
+
+// A square of width x width elements: log2(width) perfect shuffles of all of them turn rows into columns.
+template <class T>
+SEQGRAD_INLINE static void transpose_square(Vec<T> (&x)[Vec<T>::width]) {
+  constexpr int w = Vec<T>::width;
+  constexpr auto lanes = std::make_integer_sequence<int, w>();
+  for (int stage = 1; stage < w; stage *= 2) {
+    Vec<T> y[w];
+    for (int i = 0; i < w / 2; ++i) {
+      y[2 * i].raw = interleave<false>(x[i].raw, x[i + w / 2].raw, lanes);
+      y[2 * i + 1].raw = interleave<true>(x[i].raw, x[i + w / 2].raw, lanes);
+    }
+    for (int i = 0; i < w; ++i) x[i] = y[i];
+  }
+}
+
+// to[p * step + j] = from(j, p) for j < count <= width and p < k, where p is the contiguous direction. The lanes from count to
+// `kept` are written as zeros.
+template <class T>
+static void pack_across(const T* from, i64 row_step, i64 count, i64 kept, i64 k, T* to, i64 step) {
+  constexpr i64 w = Vec<T>::width;
+  const auto square = [&](i64 p, auto lanes) {
+    Vec<T> x[w];
+    for (i64 j = 0; j < w; ++j) x[j] = j < count ? lanes.load(from + j * row_step + p) : Vec<T>(T(0));
+    transpose_square<T>(x);
+    T* row = to + p * step;
+    if (kept == w) {
+      for (i64 i = 0; i < lanes.count(); ++i) x[i].store(row + i * step);
+    } else {
+      const FirstLanes<T> part(kept);
+      for (i64 i = 0; i < lanes.count(); ++i) part.store(row + i * step, x[i]);
+    }
+  };
+  each<T>(0, k, square);
+}
+
+// The same where j is the contiguous direction.
+template <class T>
+static void pack_along(const T* from, i64 row_step, i64 count, i64 kept, i64 k, T* to, i64 step) {
+  constexpr i64 w = Vec<T>::width;
+  if (count == w) {
+    for (i64 p = 0; p < k; ++p) Vec<T>::load(from + p * row_step).store(to + p * step);
+    return;
+  }
+  const FirstLanes<T> read(count);
+  if (kept == w) {
+    for (i64 p = 0; p < k; ++p) read.load(from + p * row_step).store(to + p * step);
+    return;
+  }
+  const FirstLanes<T> written(kept);
+  for (i64 p = 0; p < k; ++p) written.store(to + p * step, read.load(from + p * row_step));
+}
+
+// A panel of `size` rows (of a) or columns (of b), of which `real` exist: element j of term p lands at to[p * size + j].
+template <class T>
+static void pack(const T* from, i64 panel_step, i64 k_step, i64 real, i64 size, i64 k, T* to) {
+  constexpr i64 w = Vec<T>::width;
+  for (i64 j = 0; j < size; j += w) {
+    const i64 kept = smaller(w, size - j), count = larger(0, smaller(kept, real - j));
+    if (k_step == 1)
+      pack_across(from + j * panel_step, panel_step, count, kept, k, to + j, size);
+    else
+      pack_along(from + j, k_step, count, kept, k, to + j, size);
+  }
+}
+
+// c (rows x columns) = alpha sum_p a_p b_p + beta c for one packed panel of each; `real` columns are written.
+template <int rows, class T>
+static void tile(i64 k, const T* a, const T* b, T alpha, T beta, T* c, i64 ldc, i64 real) {
+  constexpr i64 w = Vec<T>::width;
+  Vec<T> s[rows][2];
+  for (auto& row : s) row[0] = row[1] = Vec<T>(T(0));
+  for (int i = 0; i < rows; ++i) __builtin_prefetch(c + i * ldc);
+  for (i64 p = 0; p < k; ++p, a += rows, b += 2 * w) {
+    const Vec<T> b0 = Vec<T>::load(b), b1 = Vec<T>::load(b + w);
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const Vec<T> a_i(a[i]);
+      s[i][0] = fma(a_i, b0, s[i][0]);
+      s[i][1] = fma(a_i, b1, s[i][1]);
+    }
+  }
+  const Vec<T> factor(alpha), kept(beta);
+  const auto put = [&](T* to, Vec<T> sum, auto lanes) {
+    sum = factor * sum;
+    lanes.store(to, beta == 0 ? sum : fma(kept, lanes.load(to), sum));
+  };
+  for (int i = 0; i < rows; ++i, c += ldc) {
+    if (real == 2 * w) {
+      put(c, s[i][0], AllLanes<T>());
+      put(c + w, s[i][1], AllLanes<T>());
+    } else {
+      if (real >= w)
+        put(c, s[i][0], AllLanes<T>());
+      else
+        put(c, s[i][0], FirstLanes<T>(real));
+      if (real > w) put(c + w, s[i][1], FirstLanes<T>(real - w));
+    }
+  }
+}
+
+template <class T>
+using TileRoutine = void (*)(i64, const T*, const T*, T, T, T*, i64, i64);
+
+template <class T, int... i>
+static TileRoutine<T> tile_of(i64 rows, std::integer_sequence<int, i...>) {
+  static constexpr TileRoutine<T> routines[] = {tile<i + 1, T>...};
+  return routines[rows - 1];
+}
+
+// A part of the product that one thread computes by itself, and the memory for its panels.
+template <class T>
+struct Rectangle {
+  using S = Tiles<T>;
+  i64 m, n, k;
+
+  bool one_block() const { return m <= S::block_m; }  // a panel of b is then packed just before its only use
+  i64 block_n() const { return one_block() ? S::columns : S::block_n; }
+  i64 packed_a() const { return smaller(m, S::block_m) * smaller(k, S::block_k); }
+  i64 packed_b() const { return smaller(ceil_divide(n, S::columns) * S::columns, block_n()) * smaller(k, S::block_k); }
+  i64 packed() const { return ceil_divide(packed_a() + packed_b(), 16) * 16; }  // rounded to lines of the cache
+  void multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i64 ldc, T* memory) const;
+};
+
+template <class T>
+void Rectangle<T>::multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i64 ldc, T* memory) const {
+  T *const b_packed = memory, *const a_packed = memory + packed_b();
+  const i64 block = block_n();
+  constexpr auto heights = std::make_integer_sequence<int, static_cast<int>(S::rows)>();
+  for (i64 p = 0; p < k; p += S::block_k) {
+    const i64 terms = smaller(S::block_k, k - p);
+    const T kept = p == 0 ? beta : T(1);
+    for (i64 j0 = 0; j0 < n; j0 += block) {
+      const i64 j1 = smaller(n, j0 + block);
+      const auto columns = [&](i64 j) { return smaller(S::columns, j1 - j); };
+      const auto b_panel = [&](i64 j) { return b_packed + (j - j0) * terms; };
+      for (i64 j = j0; j < j1; j += S::columns)
+        pack(b.at(p, j), b.column_step, b.row_step, columns(j), S::columns, terms, b_panel(j));
+      for (i64 i0 = 0; i0 < m; i0 += S::block_m) {
+        const i64 rows = smaller(S::block_m, m - i0), panels = ceil_divide(rows, S::rows);
+        // Panels of nearly equal heights: 15 rows are 8 and 7, not 14 and 1.
+        const auto start = [&](i64 panel) { return rows * panel / panels; };
+        const auto height = [&](i64 panel) { return start(panel + 1) - start(panel); };
+        if (!one_block() || j0 == 0) {
+          for (i64 q = 0; q < panels; ++q)
+            pack(a.at(i0 + start(q), p), a.row_step, a.column_step, height(q), height(q), terms, a_packed + start(q) * terms);
+        }
+        for (i64 j = j0; j < j1; j += S::columns) {
+          for (i64 q = 0; q < panels; ++q)
+            tile_of<T>(height(q), heights)(terms, a_packed + start(q) * terms, b_panel(j), alpha, kept,
+                                           c + (i0 + start(q)) * ldc + j, ldc, columns(j));
+        }
+      }
+    }
+  }
+}
+
+// Splits c among the threads in a grid of rectangles as square as can be: each packs its own rows of a and columns of b.
+template <class T>
+static void tiled(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, const T* b, i64 ldb,
+                  T beta, T* c, i64 ldc) {
+  using S = Tiles<T>;
+  const Operand<T> x{a, transpose_a ? 1 : lda, transpose_a ? lda : 1}, y{b, transpose_b ? 1 : ldb, transpose_b ? ldb : 1};
+  constexpr i64 worth_waking = i64{1} << 20;
+  const i64 threads = omp_in_parallel() || m * n * k < worth_waking ? 1 : omp_get_max_threads();
+  static thread_local PackingBuffer<T> buffer;
+  if (threads == 1) {
+    const Rectangle<T> whole{m, n, k};
+    return whole.multiply(x, y, alpha, beta, c, ldc, buffer.reserve(whole.packed()));
+  }
+  i64 down = 1;  // the grid is down x across
+  const auto packed = [&](i64 d) { return m / d + n / (threads / d); };
+  for (i64 d = 2; d <= threads; ++d) {
+    if (threads % d == 0 && packed(d) < packed(down)) down = d;
+  }
+  const i64 across = threads / down, column_panels = ceil_divide(n, S::columns);
+  const i64 each_packed = Rectangle<T>{ceil_divide(m, down), ceil_divide(column_panels, across) * S::columns, k}.packed();
+  T* const memory = buffer.reserve(threads * each_packed);
+#pragma omp parallel
+  for (i64 part = omp_get_thread_num(); part < threads; part += omp_get_num_threads()) {
+    const i64 i = m * (part / across) / down, i_end = m * (part / across + 1) / down;
+    const i64 j = column_panels * (part % across) / across * S::columns;
+    const i64 j_end = smaller(n, column_panels * (part % across + 1) / across * S::columns);
+    if (i < i_end && j < j_end)
+      Rectangle<T>{i_end - i, j_end - j, k}.multiply({x.at(i, 0), x.row_step, x.column_step},
+                                                     {y.at(0, j), y.row_step, y.column_step}, alpha, beta, c + i * ldc + j, ldc,
+                                                     memory + part * each_packed);
+  }
+}
+
+}  // namespace seqgrad::kernels::SEQGRAD_LEVEL
