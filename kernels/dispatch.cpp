@@ -5,6 +5,7 @@
 #include "kernels/error.h"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
+#include "kernels/work.h"
 
 namespace seqgrad::kernels {
 
@@ -53,32 +54,60 @@ void throw_out_of_memory(u64 bytes, const char* what) { throw_failure("out of me
       return v1::__VA_ARGS__;     \
   }
 
+// Makes the call. One that a profile watches leaves the straight way, which costs the others a load and a branch.
+#define SEQGRAD_CALL(name, work, ...)              \
+  if (profiling()) [[unlikely]] {                  \
+    return [=]() __attribute__((noinline, cold)) { \
+      const ProfileScope scope(name, work);        \
+      SEQGRAD_BY_LEVEL(__VA_ARGS__)                \
+    }                                              \
+    ();                                            \
+  }                                                \
+  SEQGRAD_BY_LEVEL(__VA_ARGS__)
+
+template <class Op>
+struct NamesOf;
+#define SEQGRAD_NAMES(Op, name)                                                  \
+  template <>                                                                    \
+  struct NamesOf<Op> {                                                           \
+    static constexpr const char *forward = #name, *backward = #name "_backward"; \
+  };
+SEQGRAD_UNARY_OPS(SEQGRAD_NAMES)
+SEQGRAD_BINARY_OPS(SEQGRAD_NAMES)
+
 namespace cpu {
 
-#define SEQGRAD_KERNEL(name, parameters, arguments) \
-  template <class T>                                \
-  void name parameters{SEQGRAD_BY_LEVEL(name<T> arguments)} SEQGRAD_INSTANTIATE(name)
+#define SEQGRAD_UNWRAP(...) __VA_ARGS__
+#define SEQGRAD_KERNEL(name, parameters, arguments)                                             \
+  template <class T>                                                                            \
+  void name parameters {                                                                        \
+    SEQGRAD_CALL(#name, work_of(routine::name(), SEQGRAD_UNWRAP arguments), name<T> arguments); \
+  }                                                                                             \
+  SEQGRAD_INSTANTIATE(name)
 #include "kernels/ops.def"
 #undef SEQGRAD_KERNEL
 
 template <class Op, class T>
 void unary(const T* x, T* y, i64 n) {
-  SEQGRAD_BY_LEVEL(unary<Op>(x, y, n))
+  SEQGRAD_CALL(NamesOf<Op>::forward, unary_work<T>(n), unary<Op>(x, y, n));
 }
 template <class Op, class T>
 void unary_backward(const T* x, const T* y, const T* dy, T* dx, i64 n) {
-  SEQGRAD_BY_LEVEL(unary_backward<Op>(x, y, dy, dx, n))
+  SEQGRAD_CALL(NamesOf<Op>::backward, unary_backward_work<T>(n), unary_backward<Op>(x, y, dy, dx, n));
 }
 template <class Op, class T>
 void binary(const T* a, const i64* a_strides, const T* b, const i64* b_strides, T* y, const i64* shape, i64 ndim) {
-  SEQGRAD_BY_LEVEL(binary<Op>(a, a_strides, b, b_strides, y, shape, ndim))
+  SEQGRAD_CALL(NamesOf<Op>::forward, binary_work<T>(a_strides, b_strides, shape, ndim),
+               binary<Op>(a, a_strides, b, b_strides, y, shape, ndim));
 }
 template <class Op, class T>
 void binary_backward(const T* a, const i64* a_strides, const T* b, const i64* b_strides, const T* y, const T* dy, T* da, T* db,
-                     const i64* shape,
-                     i64 ndim){SEQGRAD_BY_LEVEL(binary_backward<Op>(a, a_strides, b, b_strides, y, dy, da, db, shape,
-                                                                    ndim))} SEQGRAD_UNARY_OPS(SEQGRAD_INSTANTIATE_UNARY)
-    SEQGRAD_BINARY_OPS(SEQGRAD_INSTANTIATE_BINARY)
+                     const i64* shape, i64 ndim) {
+  SEQGRAD_CALL(NamesOf<Op>::backward, binary_backward_work(da, db, shape, ndim),
+               binary_backward<Op>(a, a_strides, b, b_strides, y, dy, da, db, shape, ndim));
+}
+SEQGRAD_UNARY_OPS(SEQGRAD_INSTANTIATE_UNARY)
+SEQGRAD_BINARY_OPS(SEQGRAD_INSTANTIATE_BINARY)
 
 }  // namespace cpu
 }  // namespace seqgrad::kernels

@@ -1,15 +1,19 @@
 #include "seq2seq/benchmark.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
+#include <set>
 
 #include "kernels/kernels.h"
 #include "kernels/threads.h"
 #include "seq2seq/random.h"
 #include "seq2seq/train.h"
 #include "tensor/matmul.h"
+#include "tensor/storage.h"
 
 namespace seqgrad::seq2seq {
 namespace {
@@ -18,15 +22,19 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
+double quantile(std::vector<double> values, double q) {
+  const auto place = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1) + 0.5);
+  std::nth_element(values.begin(), values.begin() + place, values.end());
+  return values[static_cast<std::size_t>(place)];
 }
+double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
-// Square enough and large enough that the library is at its best.
+// Square enough and large enough that the library is at its best. Here and below memory is given back at once, so that the
+// training that is measured finds what it left.
 double product_gflops() {
   const i64 n = 1536;
-  static const Tensor a = randn({n, n}), b = randn({n, n}), c = zeros({n, n});
+  const Tensor a = randn({n, n}), b = randn({n, n}), c({n, n});
+  matmul_into(a, b, 0, c);
   const auto start = Clock::now();
   int count = 0;
   do {
@@ -37,17 +45,72 @@ double product_gflops() {
 }
 
 double copy_rate() {
-  static const Tensor from = randn({i64{1} << 23}), to = zeros({i64{1} << 23});
+  const Tensor from = ones({i64{1} << 23}), to = zeros({i64{1} << 23});
   const auto start = Clock::now();
   to.copy_from(from);
   return 2e-9 * 4 * static_cast<double>(from.numel()) / seconds_since(start);
 }
 
-double peak_memory_megabytes() {
+rusage resources() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) / 1024;
+  return usage;
 }
+
+double resident_megabytes() {
+  std::ifstream file("/proc/self/statm");
+  double pages = 0;
+  file >> pages >> pages;  // the second: resident
+  return pages * static_cast<double>(sysconf(_SC_PAGESIZE)) / (1 << 20);
+}
+
+constexpr double megabyte = 1 << 20;
+
+// Sizes that do not change from batch to batch.
+std::set<i64> fixed_sizes(const Run& run) {
+  std::set<i64> sizes{1, run.settings.batch};
+  for (const Parameter* parameter : run.block.parameters())
+    for (const i64 size : parameter->value.shape()) sizes.insert(size);
+  return sizes;
+}
+
+// Training steps over and over the same epoch, of which `count` are to be taken.
+class Steps {
+ public:
+  Steps(Run& run, const std::vector<EncodedPair>& pairs, i64 count)
+      : run_(run),
+        pairs_(pairs),
+        batches_(make_batches(pair_lengths(pairs), run.settings.batch, static_cast<u64>(run.settings.seed), 0)),
+        adam_(run.block) {
+    // The largest batch first: after it no other should need memory.
+    std::size_t largest = 0;
+    double most = 0;
+    for (std::size_t i = 0; i < std::min(batches_.size(), static_cast<std::size_t>(count)); ++i) {
+      const Batch batch = make_batch(pairs_, batches_[i]);
+      const double size = static_cast<double>(batch.size * (batch.source_length + batch.target_length));
+      if (size > most) largest = i;
+      most = std::max(most, size);
+    }
+    train(make_batch(pairs_, batches_[largest]));
+    for (i64 i = 1; i < warm_up; ++i) train(next_batch());
+    next_ = 0;
+  }
+
+  Batch next_batch() { return make_batch(pairs_, batches_[static_cast<std::size_t>(next_++) % batches_.size()]); }
+  void train(const Batch& batch) { train_step(run_, adam_, tape_, batch, step_++); }
+  void forget() { tape_.clear(); }  // the last step's values
+
+ private:
+  static constexpr i64 warm_up = 4;
+  Run& run_;
+  const std::vector<EncodedPair>& pairs_;
+  std::vector<std::vector<std::size_t>> batches_;
+  nn::Adam adam_;
+  Tape tape_;
+  i64 next_ = 0, step_ = 0;
+};
+
+constexpr i64 steps_between_products = 5;  // and between steps under a profile
 
 }  // namespace
 
@@ -87,40 +150,95 @@ double training_flops(const Settings& s, const Run& run, const Batch& batch) {
   return 2 * 3 * macs;
 }
 
-TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 steps) {
-  const auto batches = make_batches(pair_lengths(pairs), run.settings.batch, static_cast<u64>(run.settings.seed), 0);
-  nn::Adam adam(run.block);
-  Tape tape;
-  constexpr i64 warm_up = 4, steps_between_products = 5;
-  std::vector<double> seconds, peaks, copies;
-  double tokens = 0, flops = 0, total = 0;
-  for (i64 step = 0; step < warm_up + steps; ++step) {
-    const Batch batch = make_batch(pairs, batches[static_cast<std::size_t>(step) % batches.size()]);
-    if (step % steps_between_products == 0) {
-      peaks.push_back(product_gflops());
-      copies.push_back(copy_rate());
-    }
+TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 count) {
+  Steps steps(run, pairs, count + (count + steps_between_products - 1) / steps_between_products);
+  steps.forget();
+  TrainBenchmark result;
+  result.breakdown = Breakdown(fixed_sizes(run));
+  std::vector<double> seconds, peaks{product_gflops()}, copies{copy_rate()};
+  double tokens = 0, flops = 0, total = 0, page_faults = 0, allocations = 0;
+  const double resident = resident_megabytes();
+  for (i64 i = 0; i < count; ++i) {
+    const rusage before = resources();
+    const std::size_t calls_before = memory_statistics().system_calls;
     const auto start = Clock::now();
-    train_step(run, adam, tape, batch, step);
-    if (step < warm_up) continue;
+    const Batch batch = steps.next_batch();
+    steps.train(batch);
     seconds.push_back(seconds_since(start));
     total += seconds.back();
+    page_faults += static_cast<double>(resources().ru_minflt - before.ru_minflt);
+    allocations += static_cast<double>(memory_statistics().system_calls - calls_before);
     tokens += static_cast<double>(batch.target_tokens);
     flops += training_flops(run.settings, run, batch);
+    if ((i + 1) % steps_between_products != 0 && i + 1 < count) continue;
+    steps.forget();
+    peaks.push_back(product_gflops());
+    copies.push_back(copy_rate());
+    kernels::start_profile();
+    const auto profile_start = Clock::now();
+    const Batch profiled = steps.next_batch();
+    const double data_seconds = seconds_since(profile_start);
+    steps.train(profiled);
+    const double profile_seconds = seconds_since(profile_start);
+    kernels::stop_profile();
+    result.breakdown.add_step(kernels::profile(), profile_seconds, data_seconds);
   }
-  TrainBenchmark result;
-  result.steps = steps;
+  result.steady.resident_growth_megabytes = resident_megabytes() - resident;
+  result.steady.page_faults_per_step = page_faults / static_cast<double>(count);
+  result.steady.system_allocations_per_step = allocations / static_cast<double>(count);
+  result.steps = count;
   result.parameters = run.model.parameter_count();
   result.target_tokens_per_second = tokens / total;
   result.milliseconds_per_step = 1e3 * median(seconds);
-  result.gflop_per_step = 1e-9 * flops / static_cast<double>(steps);
+  result.gflop_per_step = 1e-9 * flops / static_cast<double>(count);
   result.gflops = 1e-9 * flops / total;
   result.peak_gflops = median(peaks);
   result.copy_gigabytes_per_second = median(copies);
   result.share_of_peak = result.gflops / result.peak_gflops;
-  result.peak_memory_megabytes = peak_memory_megabytes();
+  result.peak_memory_megabytes = static_cast<double>(resources().ru_maxrss) / 1024;
+  result.tensor_memory_megabytes = static_cast<double>(memory_statistics().peak) / megabyte;
+  const Tensor& weights = run.block.values();
+  result.parameter_memory_megabytes =
+      4 * static_cast<double>(weights.numel()) * static_cast<double>(size_of(weights.dtype())) / megabyte;
   result.threads = threads();
   result.cpu_level = kernels::cpu_level();
+  return result;
+}
+
+ThreadComparison compare_threads(Run& run, const std::vector<EncodedPair>& pairs, i64 count) {
+  ThreadComparison result;
+  result.threads = threads();
+  Steps steps(run, pairs, count);
+  std::vector<double> one, all, speedups, peak_speedups;
+  const auto on = [](int count, const auto& measure) {
+    set_threads(count);
+    return measure();
+  };
+  for (i64 i = 0; i < count; ++i) {
+    const Batch batch = steps.next_batch();
+    const auto step = [&] {
+      const auto start = Clock::now();
+      steps.train(batch);
+      return seconds_since(start);
+    };
+    // Now one thread first, now several: what changes from step to step favours neither.
+    if (i % 2 == 0) one.push_back(on(1, step));
+    all.push_back(on(result.threads, step));
+    if (i % 2 == 1) one.push_back(on(1, step));
+    speedups.push_back(one.back() / all.back());
+    if (i % steps_between_products == 0) {
+      steps.forget();
+      const double alone = on(1, product_gflops);
+      peak_speedups.push_back(on(result.threads, product_gflops) / alone);
+    }
+  }
+  set_threads(result.threads);
+  result.one_milliseconds = 1e3 * median(one);
+  result.all_milliseconds = 1e3 * median(all);
+  result.speedup = median(speedups);
+  result.least = quantile(speedups, 0.25);
+  result.most = quantile(speedups, 0.75);
+  result.peak_speedup = median(peak_speedups);
   return result;
 }
 

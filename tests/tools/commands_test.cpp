@@ -95,4 +95,27 @@ TEST_CASE("a short benchmark prints its figures") {
   CHECK(json["steps"] == 2);
   CHECK(json["target_tokens_per_second"] > 0);
   CHECK(json["share_of_peak"] > 0);
+  CHECK(json["peak_memory_megabytes"] > 0);
+  double share = 0;
+  for (const auto& kind : json["breakdown"]["kinds"]) share += kind["share_of_step"].get<double>();
+  CHECK(share == doctest::Approx(1));
+  CHECK(json["breakdown"]["matrix_products"].size() > 3);
+  CHECK(json["steady_state"].contains("page_faults_per_step"));
+  CHECK(!json.contains("thread_comparison"));
+}
+
+TEST_CASE("a benchmark says where the time goes, and what a second thread brings") {
+  std::vector<std::string> arguments{"bench",    "train", "--steps", "2", "--threads",        "2", "--embedding", "16",
+                                     "--hidden", "16",    "--batch", "8", "--compare-threads"};
+  const Outcome outcome = seqgrad_program(arguments);
+  CHECK(outcome.status == 0);
+  for (const char* line : {"\nthreads            2 are ", "\nwhere a step's time goes ", "\n  gates ", "\n  rest ",
+                           "\nmatrix products, m x n x k ", "\n  adam_step "}) {
+    INFO(line);
+    CHECK(outcome.out.find(line) != std::string::npos);
+  }
+  arguments[5] = "1";
+  const Outcome alone = seqgrad_program(arguments);
+  CHECK(alone.status == 2);
+  CHECK(alone.err == "seqgrad: --compare-threads needs more than one thread: this is --threads 1\n");
 }
