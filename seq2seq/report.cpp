@@ -30,6 +30,9 @@ table.map tbody th { text-align: right; padding-right: .6rem; font-weight: norma
 table.map td { width: 2rem; height: 1.7rem; min-width: 2rem; text-align: center; border: 1px solid var(--rule);
   font-size: .75rem; font-variant-numeric: tabular-nums; }
 table.map td.strong { color: #ffffff; }
+table.numbers { border-collapse: collapse; font-variant-numeric: tabular-nums; }
+table.numbers th { text-align: left; font-weight: normal; padding-right: 1.5rem; }
+table.numbers td { text-align: right; padding-left: 1.5rem; } table.numbers tr { border-bottom: 1px solid var(--rule); }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
 svg .faint { fill: var(--faint); } svg .grid { stroke: var(--rule); } svg .axis { stroke: var(--faint); }
 svg .line { fill: none; stroke-width: 2; }
@@ -213,12 +216,16 @@ std::string heatmap_html(const Alignment& alignment) {
   return html + "</tbody></table></div>\n";
 }
 
-std::string to_html(const Report& report) {
-  std::string html = fmt::format(
+std::string html_page(const std::string& title, const std::string& body) {
+  return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n<style>{1}</style>\n"
-      "</head>\n<body>\n<h1>{0}</h1>\n<p>{2}</p>\n",
-      escape_html(report.title), style, escape_html(report.introduction));
+      "</head>\n<body>\n<h1>{0}</h1>\n{2}</body>\n</html>\n",
+      escape_html(title), style, body);
+}
+
+std::string to_html(const Report& report) {
+  std::string html = fmt::format("<p>{}</p>\n", escape_html(report.introduction));
   html += "<table class=\"facts\">\n";
   for (const auto& [name, value] : report.facts)
     html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escape_html(name), escape_html(value));
@@ -240,7 +247,7 @@ std::string to_html(const Report& report) {
                         escape_html(sentence.source), escape_html(sentence.reference), escape_html(sentence.translation));
     html += heatmap_html(sentence.alignment);
   }
-  return html + "</body>\n</html>\n";
+  return html_page(report.title, html);
 }
 
 }  // namespace seqgrad::seq2seq

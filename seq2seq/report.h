@@ -41,5 +41,7 @@ struct Report {
 std::string to_html(const Report& report);
 
 std::string escape_html(std::string_view text);
+// A whole page with the style of all our reports; the body is HTML.
+std::string html_page(const std::string& title, const std::string& body);
 
 }  // namespace seqgrad::seq2seq

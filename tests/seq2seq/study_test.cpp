@@ -1,0 +1,127 @@
+#include "seq2seq/study.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/temporary_folder.h"
+
+using namespace seqgrad;
+using namespace seqgrad::seq2seq;
+
+namespace {
+
+// The row whose name starts so.
+Comparison row(const Study& study, const std::string& what) {
+  for (const StudyTable& table : study.tables)
+    for (const Comparison& one : table.rows)
+      if (one.what.starts_with(what)) return one;
+  FAIL("no row ", what);
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("every study holds, at several sizes and seeds") {
+  for (const StudyEntry& entry : studies())
+    for (const i64 m : {3, 4, 8})
+      for (const u64 seed : {1u, 2u}) {
+        StudyOptions options;
+        options.m = m;
+        options.d = m == 4 ? 4 : 16;
+        options.samples = 4000;
+        options.seed = seed;
+        options.sweep = {0, 1, 7, 30};
+        options.c = 12;
+        const Study study = entry.run(options);
+        CAPTURE(to_text(study));
+        CHECK(study.name == entry.name);
+        CHECK(study.holds());
+        CHECK(!study.tables.empty());
+      }
+}
+
+TEST_CASE("the closed forms, by numbers worked out apart") {
+  StudyOptions options;
+  options.m = 6;
+  options.d = 16;
+  options.sweep = {4 * std::log(10.0)};  // e = 10
+  options.c = options.sweep[0];
+  CHECK(row(selection_study(options), "alpha_j at c").measured == doctest::Approx(10.0 / 15).epsilon(1e-12));
+  const Study averaging = averaging_study(options);
+  CHECK(row(averaging, "alpha_a at c").measured == doctest::Approx(10.0 / 24).epsilon(1e-12));
+  CHECK(row(averaging, "each other weight").measured == doctest::Approx(1.0 / 24).epsilon(1e-12));
+  CHECK(row(two_heads_study(options), "first head's weight").measured == doctest::Approx(10.0 / 15).epsilon(1e-12));
+  CHECK(row(self_attention_study(options), "of a position on itself").measured == doctest::Approx(10.0 / 15).epsilon(1e-12));
+}
+
+TEST_CASE("noise of variance 0 is no noise: the sampled studies meet the exact ones") {
+  StudyOptions options;
+  options.beta = 0;
+  options.samples = 300;
+  options.sweep = {8 * std::log(10.0)};
+  options.c = options.sweep[0];
+  const Study noisy = noisy_keys_study(options);
+  CHECK(noisy.holds());
+  CHECK(row(noisy, "E[alpha_a]").measured == doctest::Approx(10.0 / 26).epsilon(1e-12));
+  CHECK(noisy.beliefs.empty());
+}
+
+TEST_CASE("a comparison that is off, or not a number, does not hold") {
+  CHECK(Comparison{"", 1, 1 + 5e-13}.holds());
+  CHECK_FALSE(Comparison{"", 1, 1 + 2e-12}.holds());
+  CHECK(Comparison{"", 1, 1.29, 0.1}.holds());
+  CHECK_FALSE(Comparison{"", 1, 1.31, 0.1}.holds());
+  CHECK_FALSE(Comparison{"", 0, std::numeric_limits<double>::quiet_NaN(), 0.1}.holds());
+  Study study{"x", "t", "c", {}};
+  study.tables.push_back({"caption", {{"row", 1, 2}}});
+  CHECK_FALSE(study.holds());
+  CHECK(to_text(study).find("TOO LARGE") != std::string::npos);
+  CHECK(to_json(study).find("\"holds\":false") != std::string::npos);
+  study.tables.clear();
+  CHECK(study.holds());
+  study.beliefs.push_back({"b", "f", false});
+  CHECK_FALSE(study.holds());
+}
+
+TEST_CASE("the same seed gives the same study, another seed other samples") {
+  StudyOptions options;
+  options.samples = 500;
+  const std::string once = to_json(noisy_keys_study(options));
+  CHECK(once == to_json(noisy_keys_study(options)));
+  options.seed = 2;
+  CHECK(once != to_json(noisy_keys_study(options)));
+}
+
+TEST_CASE("the page opens from the file alone and escapes what it shows") {
+  StudyOptions options;
+  options.samples = 500;
+  for (const StudyEntry& entry : studies()) {
+    const std::string html = to_html(entry.run(options));
+    CHECK(html.starts_with("<!DOCTYPE html>"));
+    CHECK(html.ends_with("</html>\n"));
+    for (const char* from_elsewhere : {"src=", "href=", "url(", "<script"})
+      CHECK(html.find(from_elsewhere) == std::string::npos);
+    CHECK((html.find("<svg") != std::string::npos) == (std::string(entry.name) != "gradient"));
+  }
+}
+
+TEST_CASE("sizes that make no sense are refused") {
+  const auto with = [](auto change) {
+    StudyOptions options;
+    change(options);
+    return options;
+  };
+  CHECK(message_of([&] { selection_study(with([](auto& o) { o.m = 2; })); }) == "m is 2: it must be at least 3");
+  CHECK(message_of([&] { selection_study(with([](auto& o) { o.m = 65; })); }) ==
+        "m is 65 but d is 64: more than d keys cannot be orthogonal");
+  CHECK(message_of([&] { selection_study(with([](auto& o) { o.d = 5000; })); }) == "d is 5000: it must be at most 4096");
+  CHECK(message_of([&] { selection_study(with([](auto& o) { o.c = -1; })); }) == "c is -1: it must be between 0 and 1e6");
+  CHECK(message_of([&] { selection_study(with([](auto& o) { o.c = std::nan(""); })); }) ==
+        "c is nan: it must be between 0 and 1e6");
+  CHECK(message_of([&] { selection_study(with([](auto& o) { o.sweep = {}; })); }) == "the sweep has no value of c");
+  CHECK(message_of([&] { noisy_keys_study(with([](auto& o) { o.beta = 2; })); }) == "beta is 2: it must be between 0 and 1");
+  CHECK(message_of([&] { noisy_keys_study(with([](auto& o) { o.samples = 5; })); }) ==
+        "samples is 5: it must be between 100 and 100000000");
+}
