@@ -46,7 +46,10 @@ i64 Module::parameter_count() {
   return count;
 }
 
-ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator& generator, Device device) {
+ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator& generator, Device device)
+    : ParameterBlock(module, dtype, &generator, device) {}
+
+ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator* generator, Device device) {
   std::vector<Module::Registered*> all;
   module.collect("", all);
   const i64 step = 64 / static_cast<i64>(size_of(dtype));
@@ -55,8 +58,10 @@ ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator& generator
     begin_.push_back(total);
     total += (one->shape.product() + step - 1) / step * step;
   }
-  values_ = zeros({total}, dtype, device);
-  gradients_ = zeros({total}, dtype, device);
+  // Gradients are as good as undefined until has_grad, so neither block is cleared as a whole, which would touch every page of
+  // it: only the gaps.
+  values_ = Tensor({total}, dtype, device);
+  gradients_ = Tensor({total}, dtype, device);
   for (std::size_t i = 0; i < all.size(); ++i) {
     Module::Registered& one = *all[i];
     const auto place = [&](const Tensor& block) {
@@ -65,7 +70,9 @@ ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator& generator
     one.parameter.value = place(values_);
     one.parameter.grad = place(gradients_);
     one.parameter.has_grad = false;
-    one.initializer(one.parameter.value, generator);
+    const i64 end = i + 1 < all.size() ? begin_[i + 1] : total;
+    for (const Tensor& block : {values_, gradients_}) block.slice(0, begin_[i] + one.shape.product(), end).fill(0);
+    if (generator) one.initializer(one.parameter.value, *generator);
     parameters_.push_back(&one.parameter);
   }
 }

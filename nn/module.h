@@ -59,6 +59,8 @@ class Module {
 class ParameterBlock {
  public:
   ParameterBlock(Module& module, DType dtype, Generator& generator, Device device = Device::cpu);
+  // Without initial values: for parameters that are read from a file.
+  ParameterBlock(Module& module, DType dtype, Device device = Device::cpu) : ParameterBlock(module, dtype, nullptr, device) {}
 
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   const Tensor& values() const { return values_; }
@@ -70,6 +72,8 @@ class ParameterBlock {
   double gradient_norm();  // Euclidean, over all parameters
 
  private:
+  ParameterBlock(Module& module, DType dtype, Generator* generator, Device device);
+
   std::vector<Parameter*> parameters_;
   std::vector<i64> begin_;
   Tensor values_, gradients_;

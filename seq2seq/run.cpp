@@ -21,48 +21,48 @@ void append_parts(std::vector<NamedTensor>& tensors, const std::string& prefix, 
     tensors.push_back({prefix + block.parameters()[i]->name, block.part(whole, i)});
 }
 
-std::string metadata_entry(const SafetensorsFile& file, const std::string& path, const std::string& key) {
-  const auto entry = file.metadata.find(key);
-  if (entry == file.metadata.end()) throw_error("{}: this is not a checkpoint: its metadata has no '{}'", path, key);
+std::string metadata_entry(const SafetensorsReader& file, const std::string& key) {
+  const auto entry = file.metadata().find(key);
+  if (entry == file.metadata().end()) throw_error("{}: this is not a checkpoint: its metadata has no '{}'", file.path(), key);
   return entry->second;
 }
 
-// A tensor for every parameter, of its shape and with numbers that weights can be.
-void check_fit(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
-               const std::string& prefix) {
-  for (const Parameter* parameter : parameters) {
-    const Tensor* stored = file.find(prefix + parameter->name);
-    if (!stored) throw_error("{}: {} is missing: the file belongs to another model", path, prefix + parameter->name);
-    if (!(stored->shape() == parameter->value.shape()))
-      throw_error("{}: {} has shape {}, the model needs {}", path, prefix + parameter->name, stored->shape(),
-                  parameter->value.shape());
-    if (!stored->is_floating())
-      throw_error("{}: {} holds {}, not weights", path, prefix + parameter->name, name_of(stored->dtype()));
-  }
-}
-
-void copy_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& prefix) {
-  for (const Parameter* parameter : parameters)
-    parameter->value.copy_from(file.find(prefix + parameter->name)->to(parameter->value.dtype()));
+// What a file holds under the parameter's name: of its shape and with numbers that weights can be.
+void check_fit(const Parameter& parameter, bool found, const Dims& shape, DType dtype, const std::string& path,
+               const std::string& name) {
+  if (!found) throw_error("{}: {} is missing: the file belongs to another model", path, name);
+  if (!(shape == parameter.value.shape()))
+    throw_error("{}: {} has shape {}, the model needs {}", path, name, shape, parameter.value.shape());
+  if (dtype != DType::f32 && dtype != DType::f64) throw_error("{}: {} holds {}, not weights", path, name, name_of(dtype));
 }
 
 // The parameters and no other tensor; unless all of it fits, nothing changes.
-void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path) {
-  check_fit(parameters, file, path, "");
+void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsReader& file) {
   std::unordered_set<std::string_view> known;
-  for (const Parameter* parameter : parameters) known.insert(parameter->name);
-  for (const NamedTensor& stored : file.tensors)
+  for (const Parameter* parameter : parameters) {
+    const SafetensorsReader::Entry* stored = file.find(parameter->name);
+    check_fit(*parameter, stored, stored ? stored->shape : Dims(), stored ? stored->dtype : DType::f32, file.path(),
+              parameter->name);
+    known.insert(parameter->name);
+  }
+  for (const SafetensorsReader::Entry& stored : file.entries())
     if (!known.contains(stored.name))
-      throw_error("{}: the model has no {}: the file belongs to another model", path, stored.name);
-  copy_weights(parameters, file, "");
+      throw_error("{}: the model has no {}: the file belongs to another model", file.path(), stored.name);
+  for (const Parameter* parameter : parameters) {
+    const SafetensorsReader::Entry& stored = *file.find(parameter->name);
+    const Tensor to = stored.dtype == parameter->value.dtype() ? parameter->value : Tensor(stored.shape, stored.dtype);
+    file.read(stored, to);
+    if (!to.shares_memory_with(parameter->value)) parameter->value.copy_from(to.to(parameter->value.dtype()));
+  }
 }
 
 template <class T>
-T number(const SafetensorsFile& file, const std::string& path, const std::string& key) {
-  const std::string text = metadata_entry(file, path, key);
+T number(const SafetensorsReader& file, const std::string& key) {
+  const std::string text = metadata_entry(file, key);
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) throw_error("{}: '{}' is no number but '{}'", path, key, text);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw_error("{}: '{}' is no number but '{}'", file.path(), key, text);
   return value;
 }
 
@@ -80,11 +80,18 @@ Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in
       model(settings, source.size(), target.size()),
       block(model, dtype_of(settings), generator) {}
 
+Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in, Unread)
+    : settings(settings_in),
+      source(std::move(source_in)),
+      target(std::move(target_in)),
+      model(settings, source.size(), target.size()),
+      block(model, dtype_of(settings)) {}
+
 std::unique_ptr<Run> open_run(const std::string& folder) {
   if (!std::filesystem::is_directory(folder)) throw_error("{} is not a folder that 'seqgrad train' made", folder);
   const Settings settings = settings_from_toml(path_in(folder, "config.toml"));
   auto run = std::make_unique<Run>(settings, Vocabulary::load(path_in(folder, "vocab.source")),
-                                   Vocabulary::load(path_in(folder, "vocab.target")));
+                                   Vocabulary::load(path_in(folder, "vocab.target")), Run::Unread());
   load_weights(*run, path_in(folder, "model.safetensors"));
   return run;
 }
@@ -97,11 +104,16 @@ void save_weights(const Run& run, const std::string& path) {
 
 void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
                   const std::string& prefix) {
-  check_fit(parameters, file, path, prefix);
-  copy_weights(parameters, file, prefix);
+  for (const Parameter* parameter : parameters) {
+    const Tensor* stored = file.find(prefix + parameter->name);
+    check_fit(*parameter, stored, stored ? stored->shape() : Dims(), stored ? stored->dtype() : DType::f32, path,
+              prefix + parameter->name);
+  }
+  for (const Parameter* parameter : parameters)
+    parameter->value.copy_from(file.find(prefix + parameter->name)->to(parameter->value.dtype()));
 }
 
-void load_weights(Run& run, const std::string& path) { load_exactly(run.block.parameters(), read_safetensors(path), path); }
+void load_weights(Run& run, const std::string& path) { load_exactly(run.block.parameters(), SafetensorsReader(path)); }
 
 void save_checkpoint(const Run& run, const nn::Adam& adam, const Progress& progress, const std::string& path) {
   std::vector<NamedTensor> tensors;
@@ -117,14 +129,14 @@ void save_checkpoint(const Run& run, const nn::Adam& adam, const Progress& progr
 }
 
 Progress load_checkpoint(Run& run, nn::Adam& adam, const std::string& path) {
-  const SafetensorsFile file = read_safetensors(path);
-  if (const std::string version = metadata_entry(file, path, "format"); version != format_version)
+  const SafetensorsReader file(path);
+  if (const std::string version = metadata_entry(file, "format"); version != format_version)
     throw_error("{}: format {} is not {}: it was written by another version of seqgrad", path, version, format_version);
   Progress progress;
-  progress.epoch = number<i64>(file, path, "epoch");
-  progress.step = number<i64>(file, path, "step");
-  progress.best_perplexity = number<double>(file, path, "best_perplexity");
-  progress.best_epoch = number<i64>(file, path, "best_epoch");
+  progress.epoch = number<i64>(file, "epoch");
+  progress.step = number<i64>(file, "step");
+  progress.best_perplexity = number<double>(file, "best_perplexity");
+  progress.best_epoch = number<i64>(file, "best_epoch");
   // Everything through stand-ins with the file's names.
   std::vector<Parameter> parts;
   for (const auto& [prefix, whole] : {std::pair{"adam.m/", adam.first_moments()}, std::pair{"adam.v/", adam.second_moments()},
@@ -133,7 +145,7 @@ Progress load_checkpoint(Run& run, nn::Adam& adam, const std::string& path) {
       parts.push_back({prefix + run.block.parameters()[i]->name, run.block.part(whole, i), {}, false});
   std::vector<Parameter*> pointers;
   for (Parameter& part : parts) pointers.push_back(&part);
-  load_exactly(pointers, file, path);
+  load_exactly(pointers, file);
   adam.set_steps(progress.step);
   return progress;
 }

@@ -21,6 +21,9 @@ namespace seqgrad::seq2seq {
 struct Run {
   // Fresh weights from settings.seed.
   Run(const Settings& settings, Vocabulary source, Vocabulary target);
+  // Weights that are yet to be read, undefined until then.
+  struct Unread {};
+  Run(const Settings& settings, Vocabulary source, Vocabulary target, Unread);
 
   Settings settings;
   Vocabulary source, target;
@@ -35,7 +38,8 @@ struct Run {
 std::unique_ptr<Run> open_run(const std::string& folder);
 
 void save_weights(const Run& run, const std::string& path);
-// Exactly the model's parameters, each of the model's shape and dtype (f32 and f64 convert into each other).
+// Exactly the model's parameters, each of the model's shape and dtype (f32 and f64 convert into each other). Unless all of them
+// fit, nothing changes.
 // Error: "model.safetensors: encoder.embedding.weight has shape (13, 5), the model needs (14, 5)".
 void load_weights(Run& run, const std::string& path);
 void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 
@@ -46,6 +47,40 @@ std::string read_file(const std::string& path) {
   }
   content.resize(used);
   return content;
+}
+
+InputFile::InputFile(const std::string& path) : path_(path) {
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor_ < 0) cannot_read(path);
+  struct stat status;
+  if (::fstat(descriptor_, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+    size_ = static_cast<std::size_t>(status.st_size);
+    return;
+  }
+  ::close(descriptor_);
+  descriptor_ = -1;
+  content_ = read_file(path);
+  size_ = content_.size();
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void InputFile::read(std::size_t offset, void* to, std::size_t bytes) const {
+  if (offset > size_ || bytes > size_ - offset)
+    throw_error("cannot read {}: {} bytes from {} on are beyond its end at {}", path_, bytes, offset, size_);
+  if (descriptor_ < 0) {
+    if (bytes > 0) std::memcpy(to, content_.data() + offset, bytes);
+    return;
+  }
+  for (std::size_t done = 0; done < bytes;) {
+    const ssize_t got = ::pread(descriptor_, static_cast<char*>(to) + done, bytes - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) cannot_read(path_);
+    if (got == 0) throw_error("cannot read {}: it became shorter while it was read", path_);
+    done += static_cast<std::size_t>(got);
+  }
 }
 
 void write_file(const std::string& path, std::string_view content) {

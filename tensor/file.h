@@ -13,6 +13,25 @@ namespace seqgrad {
 // The whole content, in bytes as they stand in the file.
 std::string read_file(const std::string& path);
 
+// A file that is read in pieces, straight to where they belong. What tells no size (a pipe) is read whole at once.
+class InputFile {
+ public:
+  explicit InputFile(const std::string& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  std::size_t size() const { return size_; }
+  // Error where the file has become shorter than size().
+  void read(std::size_t offset, void* to, std::size_t bytes) const;
+
+ private:
+  std::string path_;
+  std::string content_;  // of a file that is read whole
+  std::size_t size_ = 0;
+  int descriptor_ = -1;
+};
+
 // Replaces the file or makes it; its folder must exist.
 void write_file(const std::string& path, std::string_view content);
 

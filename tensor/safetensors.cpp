@@ -41,7 +41,7 @@ std::string in_quotes(std::string_view name) {
   return text + "\"";
 }
 
-struct Entry {
+struct HeaderEntry {
   std::string name;
   std::string dtype;
   std::vector<u64> shape, offsets;
@@ -51,7 +51,7 @@ struct Entry {
 // Takes the header apart while it is parsed: no tree is built, anything out of place ends the parsing.
 class HeaderParser : public nlohmann::json_sax<json> {
  public:
-  std::vector<Entry> entries;
+  std::vector<HeaderEntry> entries;
   std::map<std::string, std::string> metadata;
   std::string problem;
 
@@ -66,7 +66,7 @@ class HeaderParser : public nlohmann::json_sax<json> {
   }
   bool end_object() override {
     if (where_ == Where::fields) {
-      const Entry& e = entries.back();
+      const HeaderEntry& e = entries.back();
       for (const auto& [given, field] :
            {std::pair{e.has_dtype, "dtype"}, {e.has_shape, "shape"}, {e.has_offsets, "data_offsets"}})
         if (!given) return stop(fmt::format("tensor {} has no {}", in_quotes(e.name), field));
@@ -84,7 +84,7 @@ class HeaderParser : public nlohmann::json_sax<json> {
       if (metadata.contains(name)) return stop(fmt::format("the metadata name {} twice", in_quotes(name)));
       return enter(Where::metadata_value);
     }
-    Entry& e = entries.back();
+    HeaderEntry& e = entries.back();
     bool* given = name == "dtype"          ? &e.has_dtype
                   : name == "shape"        ? &e.has_shape
                   : name == "data_offsets" ? &e.has_offsets
@@ -176,7 +176,7 @@ class HeaderParser : public nlohmann::json_sax<json> {
   std::set<std::string> names_;
 };
 
-DType dtype_of_entry(const std::string& path, const Entry& entry) {
+DType dtype_of_entry(const std::string& path, const HeaderEntry& entry) {
   for (const FormatType& type : supported)
     if (entry.dtype == type.name) return type.dtype;
   if (std::find(std::begin(unsupported), std::end(unsupported), entry.dtype) != std::end(unsupported))
@@ -186,7 +186,7 @@ DType dtype_of_entry(const std::string& path, const Entry& entry) {
 }
 
 // The extents, when they, the dtype and the offsets agree.
-Dims shape_of_entry(const std::string& path, const Entry& entry, std::size_t data_bytes) {
+Dims shape_of_entry(const std::string& path, const HeaderEntry& entry, std::size_t data_bytes) {
   Dims shape;
   i64 count = 1;  // of the extents that are not 0
   bool empty = false;
@@ -238,18 +238,18 @@ const Tensor* SafetensorsFile::find(const std::string& name) const {
   return nullptr;
 }
 
-SafetensorsFile read_safetensors(const std::string& path) {
-  const std::string content = read_file(path);
+SafetensorsReader::SafetensorsReader(const std::string& path) : path_(path), file_(path) {
   u64 length = 0;
-  if (content.size() < sizeof(length))
-    throw_error("{}: not a safetensors file: {} bytes, where the header's length alone takes 8", path, content.size());
-  std::memcpy(&length, content.data(), sizeof(length));
+  if (file_.size() < sizeof(length))
+    throw_error("{}: not a safetensors file: {} bytes, where the header's length alone takes 8", path, file_.size());
+  file_.read(0, &length, sizeof(length));
   if (length > largest_header)
     throw_error("{}: not a safetensors file: a header of {} bytes, where {} are allowed", path, length, largest_header);
-  if (length > content.size() - sizeof(length))
-    throw_error("{}: a header of {} bytes does not fit into a file of {}", path, length, content.size());
-  const std::string_view header = std::string_view(content).substr(sizeof(length), length);
-  const std::string_view data = std::string_view(content).substr(sizeof(length) + length);
+  if (length > file_.size() - sizeof(length))
+    throw_error("{}: a header of {} bytes does not fit into a file of {}", path, length, file_.size());
+  std::string header(length, '\0');
+  file_.read(sizeof(length), header.data(), length);
+  const std::size_t data = sizeof(length) + length, data_bytes = file_.size() - data;
 
   if (!header.starts_with('{')) throw_error("{}: the header is not a JSON object", path);
   // The parser would take a zero byte for the end.
@@ -258,32 +258,56 @@ SafetensorsFile read_safetensors(const std::string& path) {
   HeaderParser parser;
   if (!json::sax_parse(header.begin(), header.end(), &parser)) throw_error("{}: {}", path, parser.problem);
 
-  std::vector<Entry>& entries = parser.entries;
-  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) { return a.offsets < b.offsets; });
-  SafetensorsFile file;
-  file.metadata = std::move(parser.metadata);
+  std::vector<HeaderEntry>& described = parser.entries;
+  std::stable_sort(described.begin(), described.end(),
+                   [](const HeaderEntry& a, const HeaderEntry& b) { return a.offsets < b.offsets; });
+  metadata_ = std::move(parser.metadata);
   u64 covered = 0;
-  for (const Entry& entry : entries) {
+  for (const HeaderEntry& entry : described) {
     const DType dtype = dtype_of_entry(path, entry);
-    const Dims shape = shape_of_entry(path, entry, data.size());
+    const Dims shape = shape_of_entry(path, entry, data_bytes);
     const u64 begin = entry.offsets[0], end = entry.offsets[1];
     if (begin < covered)
-      throw_error("{}: tensors {} and {} overlap in the data", path, in_quotes(file.tensors.back().name),
-                  in_quotes(entry.name));
+      throw_error("{}: tensors {} and {} overlap in the data", path, in_quotes(entries_.back().name), in_quotes(entry.name));
     if (begin > covered) throw_error("{}: bytes {} to {} of the data belong to no tensor", path, covered, begin);
     covered = end;
+    entries_.push_back({entry.name, dtype, shape, data + begin});
+  }
+  if (covered != data_bytes) throw_error("{}: the last {} bytes belong to no tensor", path, data_bytes - covered);
+}
 
-    const Tensor tensor(shape, dtype);
-    const std::string_view values = data.substr(begin, end - begin);
-    if (dtype == DType::boolean)
-      for (char c : values)
-        if (c != 0 && c != 1)
-          throw_error("{}: tensor {}: BOOL of value {}, neither 0 nor 1", path, in_quotes(entry.name),
-                      static_cast<unsigned char>(c));
-    if (!values.empty()) std::memcpy(const_cast<char*>(bytes_of(tensor)), values.data(), values.size());
+const SafetensorsReader::Entry* SafetensorsReader::find(const std::string& name) const {
+  for (const Entry& entry : entries_)
+    if (entry.name == name) return &entry;
+  return nullptr;
+}
+
+void SafetensorsReader::read(const Entry& entry, const Tensor& to) const {
+  if (to.dtype() != entry.dtype || !(to.shape() == entry.shape) || !to.is_contiguous())
+    throw_error("{}: tensor {}: {} {} cannot be read into {} {}{}", path_, in_quotes(entry.name), name_of(entry.dtype),
+                entry.shape, name_of(to.dtype()), to.shape(), to.is_contiguous() ? "" : " with gaps");
+  if (to.numel() == 0) return;
+  const std::size_t bytes = static_cast<std::size_t>(to.numel()) * size_of(entry.dtype);
+  char* const memory = const_cast<char*>(bytes_of(to));
+  if (entry.dtype != DType::boolean) return file_.read(entry.offset, memory, bytes);
+  std::string values(bytes, '\0');
+  file_.read(entry.offset, values.data(), bytes);
+  for (char c : values)
+    if (c != 0 && c != 1)
+      throw_error("{}: tensor {}: BOOL of value {}, neither 0 nor 1", path_, in_quotes(entry.name),
+                  static_cast<unsigned char>(c));
+  std::memcpy(memory, values.data(), bytes);
+}
+
+SafetensorsFile read_safetensors(const std::string& path) {
+  const SafetensorsReader reader(path);
+  SafetensorsFile file;
+  file.metadata = reader.metadata();
+  for (const SafetensorsReader::Entry& entry : reader.entries()) {
+    const Tensor tensor(entry.shape, entry.dtype);
+    reader.read(entry, tensor);
     file.tensors.push_back({entry.name, tensor});
   }
-  if (covered != data.size()) throw_error("{}: the last {} bytes belong to no tensor", path, data.size() - covered);
   return file;
 }
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor/file.h"
 #include "tensor/tensor.h"
 
 namespace seqgrad {
@@ -22,6 +23,32 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
 
   const Tensor* find(const std::string& name) const;  // null where there is none
+};
+
+// The tensors one by one, to where the caller wants them. The header is read and checked at once.
+class SafetensorsReader {
+ public:
+  struct Entry {
+    std::string name;
+    DType dtype;
+    Dims shape;
+    std::size_t offset;  // in the file
+  };
+
+  explicit SafetensorsReader(const std::string& path);
+  const std::vector<Entry>& entries() const { return entries_; }  // in the order of their data
+  const Entry* find(const std::string& name) const;               // null where there is none
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  const std::string& path() const { return path_; }
+
+  // Fills a contiguous tensor of the entry's dtype and shape.
+  void read(const Entry& entry, const Tensor& to) const;
+
+ private:
+  std::string path_;
+  InputFile file_;
+  std::vector<Entry> entries_;
+  std::map<std::string, std::string> metadata_;
 };
 
 // F32, F64, I64 and BOOL.

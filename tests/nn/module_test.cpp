@@ -57,6 +57,20 @@ TEST_CASE("parameters have full names, in order of registration, own ones first"
   CHECK(Small().parameter_count() == 42);  // without a block as well
 }
 
+TEST_CASE("a block without initial values has the same layout, and its gaps are zero") {
+  Small model, other;
+  Generator generator(1);
+  ParameterBlock initial(model, DType::f32, generator), block(other, DType::f32);
+  REQUIRE(block.parameters().size() == initial.parameters().size());
+  for (std::size_t i = 0; i < block.parameters().size(); ++i) {
+    CHECK(block.parameters()[i]->name == initial.parameters()[i]->name);
+    CHECK(offset(block.parameters()[i]->value, block.values()) == offset(initial.parameters()[i]->value, initial.values()));
+    block.parameters()[i]->value.fill(0);
+  }
+  for (const double value : values(block.values())) CHECK(value == 0);
+  CHECK(block.gradient_norm() == 0);
+}
+
 TEST_CASE("each parameter starts at a multiple of 64 bytes, and the gaps stay zero while Adam steps") {
   for (DType dtype : {DType::f32, DType::f64}) {
     Small model;

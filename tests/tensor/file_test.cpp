@@ -28,6 +28,34 @@ TEST_CASE("a file is read as it stands") {
   CHECK(!read_file("/proc/self/status").empty());  // says it has 0 bytes
 }
 
+TEST_CASE("pieces of a file are read where they stand, and of a pipe too") {
+  TemporaryFolder folder;
+  const std::string path = folder.file("some", "0123456789");
+  const auto piece = [](const InputFile& file, std::size_t offset, std::size_t bytes) {
+    std::string content(bytes, '?');
+    file.read(offset, content.data(), bytes);
+    return content;
+  };
+  const InputFile file(path);
+  CHECK(file.size() == 10);
+  CHECK(piece(file, 7, 3) == "789");
+  CHECK(piece(file, 0, 10) == "0123456789");
+  CHECK(piece(file, 10, 0) == "");
+  CHECK(message_of([&] { piece(file, 8, 3); }) == "cannot read " + path + ": 3 bytes from 8 on are beyond its end at 10");
+  std::filesystem::resize_file(path, 5);
+  CHECK(message_of([&] { piece(file, 4, 3); }) == "cannot read " + path + ": it became shorter while it was read");
+  CHECK(InputFile(folder.file("empty", "")).size() == 0);
+  CHECK(InputFile("/proc/self/status").size() > 0);  // says it has 0 bytes
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  REQUIRE(::write(ends[1], "abcdef", 6) == 6);
+  ::close(ends[1]);
+  CHECK(piece(InputFile(fmt::format("/dev/fd/{}", ends[0])), 2, 3) == "cde");
+  ::close(ends[0]);
+  const std::string missing = folder / "missing";
+  CHECK(message_of([&] { InputFile{missing}; }) == "cannot read " + missing + ": No such file or directory");
+}
+
 TEST_CASE("what cannot be read is bad input and says why") {
   TemporaryFolder folder;
   const std::string missing = folder / "train.de";

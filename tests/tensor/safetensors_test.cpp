@@ -40,6 +40,29 @@ std::vector<NamedTensor> examples() {
 
 }  // namespace
 
+TEST_CASE("a reader tells what is there, and fills memory of the caller's") {
+  TemporaryFolder folder;
+  const std::string path = folder / "a.safetensors";
+  write_safetensors(path, examples(), {{"format", "pt"}});
+  const SafetensorsReader reader(path);
+  CHECK(reader.metadata().at("format") == "pt");
+  CHECK(reader.entries().size() == examples().size());
+  CHECK(reader.find("weights") == nullptr);
+  const SafetensorsReader::Entry* weight = reader.find("weight");
+  REQUIRE(weight);
+  CHECK(weight->dtype == DType::f32);
+  CHECK(weight->shape == Dims{2, 3});
+  const Tensor block = zeros({3, 3});
+  reader.read(*weight, block.slice(0, 1, 3));
+  CHECK(block.to_vector<float>() == std::vector<float>{0, 0, 0, 1, -2, 3.5f, 0, 5, 6});
+  CHECK(message_of([&] {
+          reader.read(*weight, zeros({3, 2}));
+        }) == path + ": tensor \"weight\": f32 (2, 3) cannot be read into f32 (3, 2)");
+  CHECK(message_of([&] {
+          reader.read(*weight, zeros({3, 2}).transpose(0, 1));
+        }) == path + ": tensor \"weight\": f32 (2, 3) cannot be read into f32 (2, 3) with gaps");
+}
+
 TEST_CASE("tensors of every dtype come back as they were written") {
   TemporaryFolder folder;
   const std::string path = folder / "a.safetensors";
