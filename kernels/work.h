@@ -56,6 +56,15 @@ Work work(routine::gemm_batched, bool ta, bool tb, i64 m, i64 n, i64 k, T, const
   return product_work(ta, tb, m, n, k, beta, stride_a == 0, stride_b == 0, batch);
 }
 
+template <class T>
+Work work(routine::pack_linear, const T*, i64, T*, i64 n, i64 k) {
+  return work_on<T>(0, 2 * n * k);
+}
+template <class T>
+Work work(routine::packed_linear, const T*, i64, const T*, const T*, bool accumulate, T*, i64, i64 rows, i64 n, i64 k) {
+  return product_work(false, true, rows, n, k, T(accumulate), true, true, 1);
+}
+
 // ---- moving and reducing ---------------------------------------------------------------------------------------------
 
 template <class T>
@@ -185,6 +194,23 @@ template <class T>
 Work work(routine::additive_scores_backward, const T*, const T*, const T*, const T*, T*, T*, T*, i64 batch, i64 length,
           i64 dim) {
   return work_on<T>(10 * batch * length * dim, batch * (3 * length * dim + 3 * dim + length) + dim);
+}
+
+// ---- search --------------------------------------------------------------------------------------------------------------
+
+template <class T>
+Work work(routine::attend, const T*, i64, const T* keys, const T*, const T* v, T, const i64*, const i64* lengths, T*, i64, T*,
+          i64, i64 rows, i64 key_dim, i64 value_dim) {
+  i64 looks = 0;
+  for (i64 r = 0; r < rows; ++r) looks += lengths[r];
+  const i64 read = (keys ? key_dim : 0) + value_dim;
+  return work_on<T>(looks * ((keys ? (v ? 4 : 2) * key_dim : 0) + 5 + 2 * value_dim), looks * (read + 1) + rows * read);
+}
+template <class T>
+Work work(routine::top_of_rows, const T*, bool normalize, T*, i64*, i64 rows, i64 cols, i64 k) {
+  Work result = work_on<T>((normalize ? 4 : 1) * rows * cols, rows * (cols + k));
+  result.bytes += static_cast<double>(rows * k * 8);
+  return result;
 }
 
 // ---- optimisers ------------------------------------------------------------------------------------------------------------

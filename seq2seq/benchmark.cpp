@@ -269,4 +269,6 @@ std::vector<EncodedPair> made_up_pairs(const Run& run, i64 count) {
   return pairs;
 }
 
+double peak_product_gflops() { return product_gflops(); }
+
 }  // namespace seqgrad::seq2seq

@@ -55,4 +55,7 @@ ThreadComparison compare_threads(Run& run, const std::vector<EncodedPair>& pairs
 std::unique_ptr<Run> made_up_run(const Settings& settings);
 std::vector<EncodedPair> made_up_pairs(const Run& run, i64 count);
 
+// GFLOP/s of products that are square and large enough for the machine's best.
+double peak_product_gflops();
+
 }  // namespace seqgrad::seq2seq

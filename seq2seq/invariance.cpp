@@ -16,7 +16,7 @@ using Rows = std::vector<std::size_t>;
 std::unique_ptr<Run> converted(const Run& run, const char* precision) {
   Settings settings = run.settings;
   settings.precision = precision;
-  auto other = std::make_unique<Run>(settings, run.source, run.target);
+  auto other = std::make_unique<Run>(settings, run.source, run.target, Run::Unread());
   for (std::size_t i = 0; i < run.block.parameters().size(); ++i) {
     const Tensor& target = other->block.parameters()[i]->value;
     target.copy_from(run.block.parameters()[i]->value.to(target.dtype()));
@@ -98,18 +98,18 @@ std::vector<std::vector<i64>> greedy_on_padded(const Seq2Seq& model, const std::
       words[b] = std::max_element(row, row + logits.size(1)) - row;
       if (done[b]) continue;
       if (words[b] != Vocabulary::end) translations[b].push_back(words[b]);
-      done[b] =
-          words[b] == Vocabulary::end || static_cast<i64>(translations[b].size()) == length_limit(batch.source_lengths[b]);
+      done[b] = words[b] == Vocabulary::end ||
+                static_cast<i64>(translations[b].size()) == SearchOptions().longest(batch.source_lengths[b]);
     }
   }
   return translations;
 }
 
-std::vector<std::vector<i64>> greedy_translations(const Seq2Seq& model, const std::vector<std::vector<i64>>& sources,
-                                                  i64 padding) {
+std::vector<std::vector<i64>> greedy_translations(Translator& translator, const Seq2Seq& model,
+                                                  const std::vector<std::vector<i64>>& sources, i64 padding) {
   if (padding > 0) return greedy_on_padded(model, sources, padding);
   std::vector<std::vector<i64>> all;
-  for (Translation& translation : greedy(model, sources)) all.push_back(std::move(translation.ids));
+  for (Translation& translation : translator.greedy(sources)) all.push_back(std::move(translation.ids));
   return all;
 }
 
@@ -229,10 +229,12 @@ InvarianceReport check_invariance(const Run& run, const std::vector<EncodedPair>
     exact.emplace_back(f64->model, pairs);
     rounded.emplace_back(f32->model, pairs);
   }
+  Translator translator(run);
   const auto translations_of = [&](const Rows& rows, i64 padding) {
     std::vector<std::vector<i64>> sources;
     for (const std::size_t row : rows) sources.push_back(pairs[row].source);
-    return options.translator ? options.translator(sources, padding) : greedy_translations(run.model, sources, padding);
+    return options.translator ? options.translator(sources, padding)
+                              : greedy_translations(translator, run.model, sources, padding);
   };
   std::vector<std::vector<i64>> alone;
   for (std::size_t i = 0; i < pairs.size(); ++i) alone.push_back(translations_of({i}, 0)[0]);

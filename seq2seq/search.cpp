@@ -1,91 +1,107 @@
 #include "seq2seq/search.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "tensor/launch.h"
 
 namespace seqgrad::seq2seq {
-namespace {
 
-Source pad(const std::vector<std::vector<i64>>& sources) {
-  const i64 batch = static_cast<i64>(sources.size());
-  std::vector<i64> lengths;
-  for (const auto& source : sources) lengths.push_back(static_cast<i64>(source.size()));
-  const i64 longest = *std::max_element(lengths.begin(), lengths.end());
-  std::vector<i64> ids(static_cast<std::size_t>(batch * longest), Vocabulary::pad);
-  for (std::size_t b = 0; b < sources.size(); ++b)
-    std::copy(sources[b].begin(), sources[b].end(), ids.begin() + static_cast<i64>(b) * longest);
-  return Source::from(Tensor::from<i64>(ids, {batch, longest}), Tensor::from<i64>(lengths, {batch}));
+Translator::Translator(const Run& run, const SearchOptions& options) : run_(run), options_(options), model_(run) {
+  if (options.batch < 1) throw_error("[translate] the batch size must be at least 1, not {}", options.batch);
 }
 
-}  // namespace
-
-std::vector<Translation> greedy(const Seq2Seq& model, const std::vector<std::vector<i64>>& sources) {
-  if (sources.empty()) return {};
-  NoGrad values_only;
-  Tape tape;
-  nn::Mode mode = nn::Mode::evaluation();
-  const Encoded encoded = model.encode(tape, pad(sources), mode);
-  const i64 batch = static_cast<i64>(sources.size());
+std::vector<Translation> Translator::greedy(const std::vector<std::vector<i64>>& sources) {
+  struct Row {
+    std::size_t sentence;
+    Segment segment;
+  };
   std::vector<Translation> translations(sources.size());
-  std::vector<bool> done(sources.size());
-  std::vector<i64> words(sources.size(), Vocabulary::start);
-  std::vector<Tensor> state = encoded.state.values();
-  const std::size_t mark = tape.size();
-  for (i64 step = 0; !std::all_of(done.begin(), done.end(), [](bool b) { return b; }); ++step) {
-    tape.rewind(mark);
-    const DecoderStep out =
-        model.decoder.step(encoded, Tensor::from<i64>(words, {batch}), nn::RecurrentState::constants(tape, state));
-    state = out.state.values();
-    const Tensor log_p = log_softmax(out.logits).value();
-    const Tensor best({batch}, log_p.dtype()), index({batch}, DType::i64);
-    launch(kernels::max_reduce, log_p, best, index, batch, log_p.size(1), i64{1});
-    const std::vector<double> score = best.to(DType::f64).to_vector<double>();
-    const std::vector<float> weights =
-        out.weights.defined() ? out.weights.value().to(DType::f32).to_vector<float>() : std::vector<float>();
-    words = index.to_vector<i64>();
-    for (std::size_t b = 0; b < sources.size(); ++b) {
-      if (done[b]) continue;
-      Translation& translation = translations[b];
-      const i64 length = static_cast<i64>(sources[b].size());
-      if (!weights.empty()) {
-        const auto row = weights.begin() + static_cast<i64>(b) * out.weights.size(1);
-        translation.weights.emplace_back(row, row + length);
+  std::vector<Row> rows;
+  std::vector<i64> from, words;  // of each row: where its state is (Inference::arrange), its last word
+  std::vector<Segment> segments;
+  // Sentences group..encoded were encoded together, those up to `started` have a row or had one.
+  std::size_t group = 0, started = 0, encoded = 0;
+  std::vector<Segment> group_segments;
+  for (const std::size_t most = static_cast<std::size_t>(options_.batch);;) {
+    if (started == encoded && rows.size() < most && encoded < sources.size()) {
+      i64 first = 0;
+      const auto take = [&](i64 length) {
+        const Segment segment{first, length};
+        first += length;
+        return segment;
+      };
+      segments.clear();
+      for (Row& row : rows) {
+        segments.push_back(row.segment);
+        row.segment = take(row.segment.length);
       }
-      translation.log_probability += score[b];
-      if (words[b] == Vocabulary::end) {
-        done[b] = true;
-      } else {
-        translation.ids.push_back(words[b]);
-        translation.cut_off = step + 1 == length_limit(length);
-        done[b] = translation.cut_off;
-      }
+      group = encoded;
+      encoded = std::min(sources.size(), encoded + most);
+      model_.encode(segments, std::span(sources).subspan(group, encoded - group));
+      group_segments.clear();
+      for (std::size_t i = group; i < encoded; ++i) group_segments.push_back(take(static_cast<i64>(sources[i].size())));
+      work_.sentences += static_cast<i64>(encoded - group);
+      for (const Segment& segment : group_segments) work_.source_tokens += segment.length;
     }
+    for (; rows.size() < most && started < encoded; ++started) {
+      rows.push_back({started, group_segments[started - group]});
+      words.push_back(Vocabulary::start);
+      from.push_back(-1 - static_cast<i64>(started - group));
+    }
+    if (rows.empty()) return translations;
+    segments.clear();
+    for (const Row& row : rows) {
+      segments.push_back(row.segment);
+      work_.looks += row.segment.length;
+    }
+    ++work_.steps;
+    work_.extended += static_cast<i64>(rows.size());
+    model_.arrange(from);
+    const Inference::Step step = model_.step(words, segments);
+    const i64 count = static_cast<i64>(rows.size());
+    const Tensor best({count, 1}, step.logits.dtype());
+    launch(kernels::top_of_rows, step.logits, true, best, words.data(), count, model_.vocabulary(), i64{1});
+
+    // The rows that go on close up.
+    from.clear();
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const Row row = rows[i];
+      Translation& translation = translations[row.sentence];
+      if (step.weights.defined()) {
+        const Tensor looked = step.weights.select(0, static_cast<i64>(i)).slice(0, 0, row.segment.length);
+        translation.weights.push_back(looked.to(DType::f32).to_vector<float>());
+      }
+      translation.log_probability += best.at({static_cast<i64>(i), 0});
+      if (words[i] == Vocabulary::end) continue;
+      translation.ids.push_back(words[i]);
+      translation.cut_off = static_cast<i64>(translation.ids.size()) == options_.longest(row.segment.length);
+      if (translation.cut_off) continue;
+      rows[kept] = row;
+      words[kept] = words[i];
+      from.push_back(static_cast<i64>(i));
+      ++kept;
+    }
+    rows.resize(kept);
+    words.resize(kept);
   }
-  return translations;
 }
 
-std::vector<Translation> translate(const Run& run, const std::vector<std::vector<std::string>>& sentences, i64 batch) {
-  if (batch < 1) throw_error("[translate] the batch size must be at least 1, not {}", batch);
+std::vector<Translation> Translator::translate(const std::vector<std::vector<std::string>>& sentences) {
   std::vector<std::vector<i64>> sources;
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < sentences.size(); ++i) {
-    sources.push_back(run.source.encode(sentences[i]));
+    sources.push_back(run_.source.encode(sentences[i]));
     if (sources[i].empty()) continue;
     sources[i].push_back(Vocabulary::end);
     order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
-  std::vector<Translation> translations(sentences.size());
-  for (std::size_t begin = 0; begin < order.size(); begin += static_cast<std::size_t>(batch)) {
-    const std::size_t end = std::min(order.size(), begin + static_cast<std::size_t>(batch));
-    std::vector<std::vector<i64>> part;
-    for (std::size_t i = begin; i < end; ++i) part.push_back(sources[order[i]]);
-    std::vector<Translation> done = greedy(run.model, part);
-    for (std::size_t i = begin; i < end; ++i) translations[order[i]] = std::move(done[i - begin]);
-  }
+  std::vector<std::vector<i64>> sorted;
+  for (const std::size_t i : order) sorted.push_back(sources[i]);
+  std::vector<Translation> done = greedy(sorted), translations(sentences.size());
+  for (std::size_t i = 0; i < order.size(); ++i) translations[order[i]] = std::move(done[i]);
   return translations;
 }
 

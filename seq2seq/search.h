@@ -1,10 +1,11 @@
-// From a source sentence to its translation. Thread-safe on different models.
+// From source sentences to their translations. Thread-safe on different Translators.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
-#include "seq2seq/run.h"
+#include "seq2seq/inference.h"
 
 namespace seqgrad::seq2seq {
 
@@ -16,13 +17,44 @@ struct Translation {
   bool cut_off = false;        // the length limit came before </s>
 };
 
-// The longest translation that is tried for a source of n tokens.
-inline i64 length_limit(i64 source_length) { return 2 * source_length + 10; }
+struct SearchOptions {
+  i64 batch = 64;  // sentences at a time
+  // A translation that has not ended after longest(words of the source and </s>) words is cut off.
+  double length_factor = 2;
+  i64 length_more = 10;
 
-// The most probable next word at every step, for a whole batch at once. sources: ids ending in </s>, none empty.
-std::vector<Translation> greedy(const Seq2Seq& model, const std::vector<std::vector<i64>>& sources);
+  i64 longest(i64 source_length) const {
+    return std::max<i64>(1, static_cast<i64>(length_factor * static_cast<double>(source_length)) + length_more);
+  }
+};
 
-// Sentences of words in, sentences of words out; sorted by length into batches inside. An empty sentence stays empty.
-std::vector<Translation> translate(const Run& run, const std::vector<std::vector<std::string>>& sentences, i64 batch);
+// What a search has done so far, for those who measure.
+struct SearchWork {
+  i64 sentences = 0, source_tokens = 0;  // with </s>
+  i64 steps = 0, extended = 0;           // of the decoder; hypotheses that they extended by a word
+  i64 looks = 0;                         // source positions looked at: the sum of the extended hypotheses' source lengths
+};
+
+// A run laid out for translating, which costs as much as a few sentences: one for many calls. Translations are the same to the
+// bit whatever the batch, its order and its other sentences.
+class Translator {
+ public:
+  explicit Translator(const Run& run, const SearchOptions& options = {});
+
+  // The most probable next word at every step. sources: ids ending in </s>, none empty. At most `batch` sentences at a time:
+  // the place of one that has ended is taken by the next.
+  std::vector<Translation> greedy(const std::vector<std::vector<i64>>& sources);
+
+  // Sentences of words in, sentences of words out, the longest first. An empty sentence stays empty.
+  std::vector<Translation> translate(const std::vector<std::vector<std::string>>& sentences);
+
+  const SearchWork& work() const { return work_; }
+
+ private:
+  const Run& run_;
+  SearchOptions options_;
+  Inference model_;
+  SearchWork work_;
+};
 
 }  // namespace seqgrad::seq2seq

@@ -89,7 +89,7 @@ Settings write_corpus(const DemoCorpus& corpus, const std::string& folder) {
 std::vector<Judged> translate_all(const Run& run, const std::vector<SentencePair>& pairs) {
   std::vector<std::vector<std::string>> sources;
   for (const SentencePair& pair : pairs) sources.push_back(pair.source);
-  std::vector<Translation> translations = translate(run, sources, 64);
+  std::vector<Translation> translations = Translator(run, {.batch = 64}).translate(sources);
   std::vector<Judged> all;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     Judged one{pairs[i], std::move(translations[i]), "", {}};

@@ -54,7 +54,7 @@ void Evaluate::run() const {
   const double perplexity_value = pairs.empty() ? NAN : measured.value();  // null in JSON
   std::vector<std::string> hypotheses;
   i64 cut_off = 0;
-  for (const Translation& translation : translate(*run, sentences, batch)) {
+  for (const Translation& translation : Translator(*run, {.batch = batch}).translate(sentences)) {
     hypotheses.push_back(join(run->target.decode(translation.ids)));
     cut_off += translation.cut_off;
   }

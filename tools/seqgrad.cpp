@@ -26,6 +26,7 @@ void declare_commands(CLI::App& program) {
   CLI::App* bench = add_command(program, "bench", "measure speed", "seqgrad bench train");
   bench->require_subcommand(1);
   add_bench_train(*bench);
+  add_bench_decode(*bench);
   add_study(program);
 }
 

@@ -30,6 +30,7 @@ void Translate::run() const {
   if ((heatmap || !alignments.empty()) && run->settings.attention == "none")
     throw_error("--{}: the model in {} has no attention (attention none), so it has no alignments",
                 heatmap ? "heatmap" : "alignments", model);
+  Translator translator(*run, {.batch = batch});
   const HeatmapOptions options{ascii || !speaks_utf8(), terminal_width(STDERR_FILENO)};
 
   // Several batches at once where more input is waiting, so that sentences of a length can go together.
@@ -39,7 +40,7 @@ void Translate::run() const {
   for (std::vector<std::string> lines; input.take(lines, most);) {
     std::vector<std::vector<std::string>> sources;
     for (const std::string& line : lines) sources.push_back(split_whitespace(line));
-    const std::vector<Translation> translations = translate(*run, sources, batch);
+    const std::vector<Translation> translations = translator.translate(sources);
     for (std::size_t i = 0; i < lines.size(); ++i) {
       ++sentences;
       cut_off += translations[i].cut_off;

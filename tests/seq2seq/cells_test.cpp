@@ -109,7 +109,8 @@ TEST_CASE("every cell and attention: greedy search scores its words as the model
         parameter->value.slice(0, Vocabulary::pad, Vocabulary::pad + 1).fill(-100);  // never a word
         parameter->value.slice(0, Vocabulary::end, Vocabulary::end + 1).fill(0.6);   // so that sentences end
       }
-    const std::vector<Translation> together = translate(run, sentences, 4), alone = translate(run, sentences, 1);
+    const std::vector<Translation> together = Translator(run, {.batch = 4}).translate(sentences),
+                                   alone = Translator(run, {.batch = 1}).translate(sentences);
     for (std::size_t i = 0; i < sentences.size(); ++i) {
       CHECK(together[i].ids == alone[i].ids);
       if (together[i].cut_off) continue;

@@ -119,3 +119,36 @@ TEST_CASE("a benchmark says where the time goes, and what a second thread brings
   CHECK(alone.status == 2);
   CHECK(alone.err == "seqgrad: --compare-threads needs more than one thread: this is --threads 1\n");
 }
+
+TEST_CASE("a short benchmark of translating prints its figures") {
+  const std::vector<std::string> sizes{"--threads", "1", "--embedding", "16", "--hidden", "16"};
+  std::vector<std::string> arguments{"bench", "decode", "--json", "--batch", "8"};
+  arguments.insert(arguments.end(), sizes.begin(), sizes.end());
+  const Outcome outcome = seqgrad_program(arguments);
+  REQUIRE(outcome.status == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  CHECK(json["sentences"] == 1000);
+  CHECK(json["target_tokens"] == json["source_tokens"]);
+  for (const char* figure : {"tokens_per_second", "limit_tokens_per_second", "share_of_limit", "peak_gflops",
+                             "latency_median_ms", "latency_p99_ms", "peak_memory_megabytes"})
+    CHECK(json[figure] > 0);
+}
+
+TEST_CASE("a benchmark of translating takes a run and its text, or neither") {
+  const auto complaint = [](std::vector<std::string> more) {
+    more.insert(more.begin(), {"bench", "decode"});
+    const Outcome outcome = seqgrad_program(more);
+    CHECK(outcome.status == 2);
+    return outcome.err;
+  };
+  CHECK(complaint({"--model", small_run()}) ==
+        "seqgrad: --model and --source go together: without both, a made-up model translates made-up sentences\n");
+  CHECK(complaint({"--model", small_run(), "--source", small_corpus() / "test.de", "--hidden", "5"}) ==
+        "seqgrad: --hidden has no effect beside --model, whose sizes are those of the run\n");
+  CHECK(complaint({"--model", small_run(), "--source", "/dev/null"}) == "seqgrad: /dev/null holds no sentence\n");
+  CHECK(complaint({"--batch", "0"}) == "seqgrad: batch is 0: it must be at least 1\n");
+  const Outcome outcome = seqgrad_program({"bench", "decode", "--model", small_run(), "--source", small_corpus() / "test.de"});
+  CHECK(outcome.status == 0);
+  CHECK(outcome.out.find("share of the limit ") != std::string::npos);
+  CHECK(outcome.out.find("start ") != std::string::npos);
+}

@@ -1,0 +1,408 @@
+#include "seq2seq/inference.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+#include "kernels/packed.h"
+#include "tensor/launch.h"
+
+namespace seqgrad::seq2seq {
+namespace {
+
+// Columns of a matrix.
+Tensor columns(const Tensor& x, i64 begin, i64 end) { return x.slice(1, begin, end); }
+Tensor rows_of(const Tensor& x, i64 begin, i64 end) { return x.slice(0, begin, end); }
+i64 stride(const Tensor& x) { return x.defined() ? x.strides()[0] : 0; }
+
+template <class Op>
+Tensor unary(const Tensor& x) {
+  const Tensor y = x.clone();
+  launch(kernels::unary<Op>, y, y, y.numel());
+  return y;
+}
+
+template <class Op>
+Tensor binary(const Tensor& a, const Tensor& b) {
+  const Tensor y(a.shape(), a.dtype());
+  launch(kernels::binary<Op>, a, a.strides(), b, b.strides(), y, y.shape(), i64{a.dim()});
+  return y;
+}
+
+// to[i, :] = from[index(i), :] for rows of one width.
+template <class Index>
+void copy_rows(const Tensor& from, const Tensor& to, Index index) {
+  dispatch(to.dtype(), [&]<class T>() {
+    const T* source = from.data<T>();
+    T* target = to.mutable_data<T>();
+    const i64 width = to.size(1), source_step = stride(from), target_step = stride(to);
+    for (i64 i = 0; i < to.size(0); ++i)
+      std::memcpy(target + i * target_step, source + index(i) * source_step, static_cast<std::size_t>(width) * sizeof(T));
+  });
+}
+
+void check_ids(const std::vector<i64>& ids, i64 rows) {
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] < 0 || ids[i] >= rows)
+      throw_error("[embedding] id {} at position {} is outside a table of {} rows", ids[i], i, rows);
+}
+
+nn::Cell cell_of(const Settings& settings) {
+  if (settings.cell == "lstm") return nn::Cell::lstm;
+  if (settings.cell == "rnn") return nn::Cell::rnn;
+  return settings.gru_reset == "before" ? nn::Cell::gru_reset_before : nn::Cell::gru;
+}
+
+// The parameters by name; views, which the packing reads.
+class Weights {
+ public:
+  explicit Weights(const Run& run) : parameters_(run.block.parameters()) {}
+  Tensor operator()(const std::string& name) const {
+    for (const Parameter* parameter : parameters_)
+      if (parameter->name == name) return parameter->value;
+    throw_error("[inference] the model has no parameter {}", name);
+  }
+  PackedLinear linear(const std::string& name, bool with_bias = true) const {
+    return {(*this)(name + ".weight"), with_bias ? (*this)(name + ".bias") : Tensor()};
+  }
+  // A GRU's candidate needs W_hn h + b_hn by itself; elsewhere both biases are added to the same sum.
+  Tensor input_bias(nn::Cell cell, const std::string& gru, const std::string& suffix) const {
+    const Tensor bias_ih = (*this)(gru + ".bias_ih" + suffix);
+    if (cell != nn::Cell::lstm && cell != nn::Cell::rnn) return bias_ih;
+    const Tensor sum = bias_ih.clone(), bias_hh = (*this)(gru + ".bias_hh" + suffix);
+    const i64 shape[] = {sum.numel()}, one[] = {1};
+    launch(kernels::add_strided, 1.0, bias_hh, one, sum, one, shape, i64{1});
+    return sum;
+  }
+  PackedCell cell(nn::Cell cell, const std::string& gru, const std::string& suffix) const {
+    const bool in_the_input = cell == nn::Cell::lstm || cell == nn::Cell::rnn;
+    return {cell, (*this)(gru + ".weight_hh" + suffix), in_the_input ? Tensor() : (*this)(gru + ".bias_hh" + suffix)};
+  }
+
+ private:
+  const std::vector<Parameter*>& parameters_;
+};
+
+// Matrices of one width, one below the other.
+Tensor stacked(const std::vector<Tensor>& parts) {
+  if (parts.size() == 1) return parts[0];
+  Dims shape = parts[0].shape();
+  shape[0] = 0;
+  for (const Tensor& part : parts) shape[0] += part.size(0);
+  const Tensor whole(shape, parts[0].dtype());
+  i64 at = 0;
+  for (const Tensor& part : parts) {
+    whole.slice(0, at, at + part.size(0)).copy_from(part);
+    at += part.size(0);
+  }
+  return whole;
+}
+
+}  // namespace
+
+// ---- parts ----------------------------------------------------------------------------------------------------------
+
+PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias)
+    : in_(weight.size(1)),
+      out_(weight.size(0)),
+      packed_({kernels::packed_size(out_, in_)}, weight.dtype()),
+      bias_(bias.defined() ? bias.contiguous() : bias) {
+  launch(kernels::pack_linear, weight, stride(weight), packed_, out_, in_);
+}
+
+void PackedLinear::operator()(const Tensor& x, const Tensor& y, bool accumulate) const {
+  launch(kernels::packed_linear, x, stride(x), packed_, bias_, accumulate, y, stride(y), x.size(0), out_, in_);
+}
+
+Tensor PackedLinear::operator()(const Tensor& x) const {
+  const Tensor y({x.size(0), out_}, x.dtype());
+  (*this)(x, y);
+  return y;
+}
+
+GateTable::GateTable(const Tensor& embedding, const Tensor& weight, const Tensor& bias, i64 largest)
+    : embedding_(embedding),
+      product_(weight, bias),
+      places_(static_cast<std::size_t>(embedding.size(0)), -1),
+      most_(largest / (product_.out() * static_cast<i64>(size_of(embedding.dtype())))) {}
+
+// Makes room for so many rows; false where that would be too much memory.
+bool GateTable::reserve(i64 rows) {
+  if (table_.defined() && rows <= table_.size(0)) return true;
+  if (rows > most_) return false;
+  const Tensor larger({std::min(most_, std::max<i64>(2 * rows, 64)), product_.out()}, embedding_.dtype());
+  if (count_ > 0) rows_of(larger, 0, count_).copy_from(rows_of(table_, 0, count_));
+  table_ = larger;
+  return true;
+}
+
+Tensor GateTable::operator()(const std::vector<i64>& words) {
+  check_ids(words, embedding_.size(0));
+  const i64 rows = static_cast<i64>(words.size());
+  std::vector<i64> fresh;
+  for (const i64 word : words)
+    if (i64& place = places_[static_cast<std::size_t>(word)]; place < 0) {
+      place = count_ + static_cast<i64>(fresh.size());
+      fresh.push_back(word);
+    }
+  const bool room = reserve(count_ + static_cast<i64>(fresh.size()));
+  if (!room)
+    for (const i64 word : fresh) places_[static_cast<std::size_t>(word)] = -1;
+  const auto product = [&](const std::vector<i64>& ids) {
+    const Tensor embedded({static_cast<i64>(ids.size()), embedding_.size(1)}, embedding_.dtype());
+    launch(kernels::gather_rows, embedding_, ids.data(), embedded, embedded.size(0), embedded.size(1));
+    return product_(embedded);
+  };
+  if (!room) return product(words);
+  if (!fresh.empty()) {
+    const i64 end = count_ + static_cast<i64>(fresh.size());
+    rows_of(table_, count_, end).copy_from(product(fresh));
+    count_ = end;
+  }
+  std::vector<i64> places(words.size());
+  for (std::size_t i = 0; i < words.size(); ++i) places[i] = places_[static_cast<std::size_t>(words[i])];
+  const Tensor gates({rows, product_.out()}, table_.dtype());
+  launch(kernels::gather_rows, table_, places.data(), gates, rows, product_.out());
+  return gates;
+}
+
+PackedCell::PackedCell(nn::Cell cell, const Tensor& weight_hh, const Tensor& bias_hh) : cell_(cell) {
+  const i64 hidden = weight_hh.size(1);
+  if (cell != nn::Cell::gru_reset_before) {
+    hidden_ = PackedLinear(weight_hh, bias_hh);
+    return;
+  }
+  hidden_ = PackedLinear(rows_of(weight_hh, 0, 2 * hidden), bias_hh.slice(0, 0, 2 * hidden));
+  candidate_ = PackedLinear(rows_of(weight_hh, 2 * hidden, 3 * hidden), bias_hh.slice(0, 2 * hidden, 3 * hidden));
+}
+
+void PackedCell::step(const Tensor& gates, const Tensor& h, const Tensor& c, const Tensor& h_next, const Tensor& c_next,
+                      const Tensor& y) const {
+  const i64 rows = h.size(0), hidden = h.size(1);
+  const Tensor none;
+  const auto no_lengths = static_cast<const i64*>(nullptr);
+  switch (cell_) {
+    case nn::Cell::gru: {
+      const Tensor from_h = hidden_(h);
+      return launch(kernels::gru_gates, gates, stride(gates), from_h, stride(from_h), h, stride(h), h_next, stride(h_next), y,
+                    stride(y), none, i64{0}, rows, hidden, no_lengths, i64{0});
+    }
+    case nn::Cell::lstm:
+      hidden_(h, gates, true);
+      return launch(kernels::lstm_gates, gates, stride(gates), none, i64{0}, c, stride(c), h_next, stride(h_next), c_next,
+                    stride(c_next), y, stride(y), none, i64{0}, rows, hidden, no_lengths, i64{0});
+    case nn::Cell::rnn:
+      hidden_(h, gates, true);
+      return launch(kernels::rnn_gates, gates, stride(gates), none, i64{0}, h_next, stride(h_next), y, stride(y), rows, hidden,
+                    no_lengths, i64{0});
+    case nn::Cell::gru_reset_before:
+      break;
+  }
+  const Tensor input = columns(gates, 2 * hidden, 3 * hidden);
+  hidden_(h, columns(gates, 0, 2 * hidden), true);
+  const Tensor rz = unary<kernels::Sigmoid>(columns(gates, 0, 2 * hidden));
+  const Tensor r = columns(rz, 0, hidden), z = columns(rz, hidden, 2 * hidden);
+  candidate_(binary<kernels::Mul>(r, h), input, true);
+  const Tensor n = unary<kernels::Tanh>(input);
+  const Tensor next = binary<kernels::Add>(n, binary<kernels::Mul>(z, binary<kernels::Sub>(h, n)));  // (1 - z) n + z h
+  h_next.copy_from(next);
+  if (y.defined()) y.copy_from(next);
+}
+
+// ---- encoder --------------------------------------------------------------------------------------------------------
+
+Inference::Inference(const Run& run)
+    : cell_(cell_of(run.settings)),
+      attention_(*nn::attention_kind(run.settings.attention)),
+      hidden_(run.settings.hidden),
+      directions_(run.settings.bidirectional ? 2 : 1),
+      width_(run.settings.decoder_width()),
+      context_(attention_ == nn::AttentionKind::none ? 0 : run.settings.encoder_width()),
+      embedding_width_(run.settings.embedding),
+      deep_(run.settings.readout == "deep") {
+  const Weights weights(run);
+  const std::string cell = nn::module_name(cell_);
+  for (i64 l = 0; l < run.settings.layers; ++l) {
+    const std::string gru = "encoder." + cell;
+    std::vector<Tensor> inputs, biases;
+    Layer& layer = layers_.emplace_back();
+    for (i64 direction = 0; direction < directions_; ++direction) {
+      const std::string suffix = fmt::format("_l{}{}", l, direction ? "_reverse" : "");
+      inputs.push_back(weights(gru + ".weight_ih" + suffix));
+      biases.push_back(weights.input_bias(cell_, gru, suffix));
+      layer.directions.push_back(weights.cell(cell_, gru, suffix));
+    }
+    if (l == 0)
+      layer.words = GateTable(weights("encoder.embedding.weight"), stacked(inputs), stacked(biases));
+    else
+      layer.inputs = PackedLinear(stacked(inputs), stacked(biases));
+  }
+  if (run.settings.bridge == "tanh-linear") {
+    bridge_ = weights.linear("encoder.bridge");
+    if (cell_ == nn::Cell::lstm) bridge_cell_ = weights.linear("encoder.bridge_cell");
+  }
+
+  const std::string attention = "decoder.attention.";
+  switch (attention_) {
+    case nn::AttentionKind::none:
+    case nn::AttentionKind::mean:
+    case nn::AttentionKind::luong_dot:
+      break;
+    case nn::AttentionKind::sdp:  // W_k's bias adds the same to all scores of a row
+      look_ = {weights.linear(attention + "W_q"), weights.linear(attention + "W_k", false), {}, 0};
+      look_.scale = 1 / std::sqrt(static_cast<double>(look_.query.out()));
+      break;
+    case nn::AttentionKind::bahdanau:
+      look_ = {weights.linear(attention + "Wa"), weights.linear(attention + "Ua"), weights(attention + "Va.weight"), 1};
+      break;
+    case nn::AttentionKind::luong_general:
+      look_.key = PackedLinear(weights(attention + "W"), {});
+      break;
+  }
+  const std::string gru = "decoder." + cell;
+  const Tensor inputs = weights(gru + ".weight_ih_l0");
+  embedding_ = weights("decoder.embedding.weight");
+  words_ = GateTable(embedding_, columns(inputs, 0, embedding_width_), weights.input_bias(cell_, gru, "_l0"));
+  if (context_ > 0) from_context_ = PackedLinear(columns(inputs, embedding_width_, embedding_width_ + context_), {});
+  decoder_ = weights.cell(cell_, gru, "_l0");
+  out_ = weights.linear("decoder.out");
+}
+
+// The last layer's outputs (N, H x directions) of sources sorted by falling length, position by position: the sentences that
+// are so long are the first of all, so each step is one block of rows. Leaves the last states in last_.
+Tensor Inference::encode_layers(const std::vector<std::vector<i64>>& sorted, const std::vector<i64>& running) {
+  const i64 batch = static_cast<i64>(sorted.size()), steps = static_cast<i64>(running.size());
+  std::vector<i64> ids, begin{0};
+  for (i64 t = 0; t < steps; ++t) {
+    for (i64 b = 0; b < running[static_cast<std::size_t>(t)]; ++b)
+      ids.push_back(sorted[static_cast<std::size_t>(b)][static_cast<std::size_t>(t)]);
+    begin.push_back(static_cast<i64>(ids.size()));
+  }
+  const i64 gate_width = nn::gate_count(cell_) * hidden_, width = directions_ * hidden_;
+  Tensor output;
+  for (Layer& layer : layers_) {
+    const Tensor gates = output.defined() ? layer.inputs(output) : layer.words(ids);
+    output = Tensor({begin.back(), width}, gates.dtype());
+    last_ = {zeros({batch, width}, gates.dtype()), cell_ == nn::Cell::lstm ? zeros({batch, width}, gates.dtype()) : Tensor()};
+    for (i64 direction = 0; direction < directions_; ++direction) {
+      const i64 from = direction * hidden_, to = from + hidden_;
+      for (i64 i = 0; i < steps; ++i) {
+        const std::size_t t = static_cast<std::size_t>(direction == 0 ? i : steps - 1 - i);
+        const auto at = [&](const Tensor& x, i64 first, i64 end) {
+          return columns(rows_of(x, begin[t], begin[t + 1]), first, end);
+        };
+        const Tensor h = columns(rows_of(last_.h, 0, running[t]), from, to);
+        const Tensor c = last_.c.defined() ? columns(rows_of(last_.c, 0, running[t]), from, to) : Tensor();
+        layer.directions[static_cast<std::size_t>(direction)].step(
+            at(gates, direction * gate_width, (direction + 1) * gate_width), h, c, h, c, at(output, from, to));
+      }
+    }
+  }
+  return output;
+}
+
+Tensor Inference::bridged(const PackedLinear& bridge, const Tensor& last) const {
+  return bridge.out() > 0 && last.defined() ? unary<kernels::Tanh>(bridge(last)) : last;
+}
+
+void Inference::encode(std::span<const Segment> kept, std::span<const std::vector<i64>> sources) {
+  std::vector<std::size_t> order(sources.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return sources[a].size() > sources[b].size(); });
+  std::vector<std::vector<i64>> sorted;
+  std::vector<i64> rank(sources.size());
+  for (const std::size_t i : order) {
+    rank[i] = static_cast<i64>(sorted.size());
+    sorted.push_back(sources[i]);
+  }
+  const std::size_t longest = sorted.empty() ? 0 : sorted[0].size();
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (sources[i].empty()) throw_error("source row {} has length 0: it must be 1..{}", i, longest);
+  std::vector<i64> running(longest), begin(longest);
+  for (const auto& source : sorted)
+    for (std::size_t t = 0; t < source.size(); ++t) ++running[t];
+  for (std::size_t t = 1; t < longest; ++t) begin[t] = begin[t - 1] + running[t - 1];
+
+  // The memory: the kept positions, then those of each new sentence, one after another.
+  std::vector<i64> old, added;
+  for (const Segment& segment : kept)
+    for (i64 s = 0; s < segment.length; ++s) old.push_back(segment.first + s);
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    for (std::size_t t = 0; t < sources[i].size(); ++t) added.push_back(begin[t] + rank[i]);
+  const i64 kept_count = static_cast<i64>(old.size()), count = kept_count + static_cast<i64>(added.size());
+  const auto renewed = [&](const Tensor& memory, i64 width) {
+    const Tensor renewed({count, width}, embedding_.dtype());
+    if (kept_count > 0)
+      copy_rows(memory, rows_of(renewed, 0, kept_count), [&](i64 i) { return old[static_cast<std::size_t>(i)]; });
+    return renewed;
+  };
+  const Tensor values = renewed(values_, directions_ * hidden_);
+  const Tensor new_values = rows_of(values, kept_count, count);
+  if (!sources.empty()) {
+    copy_rows(encode_layers(sorted, running), new_values, [&](i64 i) { return added[static_cast<std::size_t>(i)]; });
+    const auto in_their_order = [&](const Tensor& states) {
+      if (!states.defined()) return states;
+      const Tensor ordered = empty_like(states);
+      copy_rows(states, ordered, [&](i64 i) { return rank[static_cast<std::size_t>(i)]; });
+      return ordered;
+    };
+    first_ = {in_their_order(bridged(bridge_, last_.h)), in_their_order(bridged(bridge_cell_, last_.c))};
+  }
+  if (look_.key.out() > 0) {
+    const Tensor keys = renewed(keys_, look_.key.out());
+    look_.key(new_values, rows_of(keys, kept_count, count));
+    keys_ = keys;
+  }
+  values_ = values;
+}
+
+// ---- decoder --------------------------------------------------------------------------------------------------------
+
+void Inference::arrange(std::span<const i64> from) {
+  const i64 rows = static_cast<i64>(from.size());
+  const auto arranged = [&](const Tensor& next, const Tensor& first) {
+    const Tensor state({rows, width_}, embedding_.dtype());
+    for (i64 i = 0; i < rows; ++i) {
+      const i64 source = from[static_cast<std::size_t>(i)];
+      const Tensor& table = source < 0 ? first : next;
+      copy_rows(table, rows_of(state, i, i + 1), [&](i64) { return source < 0 ? -1 - source : source; });
+    }
+    return state;
+  };
+  state_ = {arranged(next_.h, first_.h), cell_ == nn::Cell::lstm ? arranged(next_.c, first_.c) : Tensor()};
+}
+
+Inference::Step Inference::step(const std::vector<i64>& words, std::span<const Segment> segments) {
+  const i64 rows = static_cast<i64>(words.size());
+  const DType dtype = embedding_.dtype();
+  const Tensor features({rows, width_ + context_ + embedding_width_}, dtype);
+  const Tensor gates = words_(words);
+  Step result;
+  if (context_ > 0) {
+    std::vector<i64> first, lengths;
+    i64 longest = 0;
+    for (const Segment& segment : segments) {
+      first.push_back(segment.first);
+      lengths.push_back(segment.length);
+      longest = std::max(longest, segment.length);
+    }
+    result.weights = Tensor({rows, longest}, dtype);
+    const Tensor query = look_.query.out() > 0 ? look_.query(state_.h) : state_.h;
+    const Tensor keys = attention_ == nn::AttentionKind::mean ? Tensor() : look_.key.out() > 0 ? keys_ : values_;
+    const Tensor context = columns(features, width_, width_ + context_);
+    launch(kernels::attend, query, stride(query), keys, values_, look_.v, look_.scale, first.data(), lengths.data(),
+           result.weights, stride(result.weights), context, stride(context), rows, query.size(1), context_);
+    from_context_(context, gates, true);
+  }
+  next_ = {columns(features, 0, width_), cell_ == nn::Cell::lstm ? Tensor({rows, width_}, dtype) : Tensor()};
+  decoder_.step(gates, state_.h, state_.c, next_.h, next_.c, {});
+  if (deep_)
+    copy_rows(embedding_, columns(features, width_ + context_, features.size(1)),
+              [&](i64 i) { return words[static_cast<std::size_t>(i)]; });
+  result.logits = out_(deep_ ? features : next_.h);
+  return result;
+}
+
+}  // namespace seqgrad::seq2seq

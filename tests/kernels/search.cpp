@@ -1,0 +1,142 @@
+// What a search does at every step: products with weights laid out once, looks at the source, the largest of rows.
+#include <numeric>
+
+#include "kernels/packed.h"
+#include "tests/kernels/conformance.h"
+
+namespace seqgrad::kernels::test {
+
+struct Product {
+  i64 rows, n, k;
+};
+
+template <class T>
+static std::vector<T> packed(const Routines<T>& r, const std::vector<T>& w, i64 ld, i64 n, i64 k) {
+  std::vector<T> result(static_cast<size_t>(packed_size(n, k)), nan<T>);
+  r.pack_linear(w.data(), ld, result.data(), n, k);
+  return result;
+}
+
+CONFORMANCE(packed_linear) {
+  const std::vector<Product> sizes = {{0, 3, 4},   {3, 0, 4},    {3, 4, 0},    {1, 1, 1},     {1, 33, 5},    {2, 31, 7},
+                                      {5, 17, 3},  {6, 64, 300}, {7, 16, 1},   {13, 32, 256}, {14, 33, 257}, {15, 65, 511},
+                                      {29, 15, 2}, {64, 97, 64}, {1, 600, 70}, {70, 130, 600}};
+  for (const Product& size : sizes) {
+    const i64 rows = size.rows, n = size.n, k = size.k;
+    for (int option = 0; option < 8; ++option) {
+      const bool accumulate = option & 1;
+      const i64 slack = option & 2 ? 3 : 0;
+      auto x = random<T>(rows * (k + slack)), w = random<T>(n * (k + slack));
+      for (i64 r = 0; slack && r < rows; ++r) x[static_cast<size_t>(r * (k + slack) + k)] = nan<T>;
+      for (i64 r = 0; slack && r < n; ++r) w[static_cast<size_t>(r * (k + slack) + k)] = nan<T>;
+      const auto bias = random<T>(n), y = random<T>(rows * (n + slack));
+      INFO(rows, " ", n, " ", k, " option ", option);
+      agree(
+          tested,
+          [&](const Routines<T>& r, Outputs<T>& out) {
+            const auto weight = packed(r, w, k + slack, n, k);
+            T* result = accumulate || slack ? out.copy(y) : out.fresh(rows * n);
+            r.packed_linear(x.data(), k + slack, weight.data(), option & 4 ? bias.data() : nullptr, accumulate, result,
+                            n + slack, rows, n, k);
+          },
+          4);
+    }
+  }
+  // A row's bits depend neither on the other rows nor on their number.
+  const i64 rows = 31, n = 70, k = 300;
+  const auto x = random<T>(rows * k), w = random<T>(n * k), bias = random<T>(n);
+  const auto weight = packed(tested, w, k, n, k);
+  std::vector<T> all(static_cast<size_t>(rows * n)), part(all.size());
+  tested.packed_linear(x.data(), k, weight.data(), bias.data(), false, all.data(), n, rows, n, k);
+  for (i64 count = 1; count <= rows; ++count) {
+    const i64 from = rows - count;
+    tested.packed_linear(x.data() + from * k, k, weight.data(), bias.data(), false, part.data(), n, count, n, k);
+    REQUIRE(std::equal(part.begin(), part.begin() + count * n, all.begin() + from * n));
+  }
+}
+CONFORMANCE(pack_linear) { packed_linear_case::run(tested); }
+
+CONFORMANCE(attend) {
+  struct Shape {
+    std::vector<i64> lengths;
+    i64 key_dim, value_dim;
+  };
+  const std::vector<Shape> shapes = {
+      {{}, 3, 4}, {{1}, 1, 1}, {{3, 1, 17}, 7, 33}, {{5, 5}, 64, 128}, {{40, 2, 9, 1}, 130, 1025}};
+  for (const Shape& shape : shapes) {
+    const i64 rows = static_cast<i64>(shape.lengths.size()), positions = 60, ld = 41;
+    const auto keys = random<T>(positions * shape.key_dim), values = random<T>(positions * shape.value_dim);
+    const auto query = random<T>(rows * (shape.key_dim + 2)), v = random<T>(shape.key_dim);
+    std::vector<i64> first;  // rows may share positions, as the hypotheses of a sentence do
+    for (i64 r = 0; r < rows; ++r) first.push_back(r % 2 ? 0 : positions - shape.lengths[static_cast<size_t>(r)]);
+    for (int option = 0; option < 3; ++option) {
+      INFO(rows, " rows, option ", option);
+      const auto run = [&](const Routines<T>& r, Outputs<T>& out) {
+        std::vector<T> before(static_cast<size_t>(rows * ld), T(-3));
+        r.attend(query.data(), shape.key_dim + 2, option == 2 ? nullptr : keys.data(), values.data(),
+                 option == 1 ? v.data() : nullptr, T(0.25), first.data(), shape.lengths.data(), out.copy(before), ld,
+                 out.fresh(rows * shape.value_dim), shape.value_dim, rows, shape.key_dim, shape.value_dim);
+      };
+      agree(tested, run, 100);
+      // A row's bits are those that it has alone.
+      Outputs<T> together;
+      run(tested, together);
+      std::vector<T> weights(static_cast<size_t>(rows * ld)), context(static_cast<size_t>(rows * shape.value_dim));
+      const auto look = [&](i64 from, i64 count, T* w, T* c) {
+        tested.attend(query.data() + from * (shape.key_dim + 2), shape.key_dim + 2, option == 2 ? nullptr : keys.data(),
+                      values.data(), option == 1 ? v.data() : nullptr, T(0.25), first.data() + from,
+                      shape.lengths.data() + from, w, ld, c, shape.value_dim, count, shape.key_dim, shape.value_dim);
+      };
+      look(0, rows, weights.data(), context.data());
+      for (i64 r = 0; r < rows; ++r) {
+        std::vector<T> w(static_cast<size_t>(ld)), c(static_cast<size_t>(shape.value_dim));
+        look(r, 1, w.data(), c.data());
+        REQUIRE(std::equal(c.begin(), c.end(), context.begin() + r * shape.value_dim));
+        REQUIRE(std::equal(w.begin(), w.begin() + shape.lengths[static_cast<size_t>(r)], weights.begin() + r * ld));
+      }
+    }
+  }
+}
+
+CONFORMANCE(top_of_rows) {
+  struct Shape {
+    i64 rows, cols, k;
+  };
+  const T infinity = std::numeric_limits<T>::infinity();
+  for (const Shape& shape : {Shape{0, 5, 2}, Shape{3, 1, 1}, Shape{2, 7, 7}, Shape{4, 16, 3}, Shape{5, 33, 1}, Shape{3, 65, 8},
+                             Shape{4, 1025, 5}, Shape{70, 1023, 1}}) {
+    const i64 rows = shape.rows, cols = shape.cols, k = shape.k;
+    for (int option = 0; option < 4; ++option) {
+      auto x = random<T>(rows * cols, option == 1 ? 300 : 1);
+      if (option == 2)  // ties
+        for (T& value : x) value = std::round(value);
+      if (option == 3) {  // infinities and NaNs, one of them alone in its row
+        for (size_t i = 0; i < x.size(); i += 3) x[i] = -infinity;
+        if (rows > 1) x[static_cast<size_t>(cols - 1)] = nan<T>;
+        for (i64 i = 0; rows > 2 && i < cols; i += 2) x[static_cast<size_t>(2 * cols + i)] = nan<T>;
+      }
+      INFO(rows, " ", cols, " ", k, " option ", option);
+      for (const bool normalize : {false, true})
+        agree(tested, [&](const Routines<T>& r, Outputs<T>& out) {
+          T* y = out.fresh(rows * k);
+          r.top_of_rows(x.data(), normalize, y, out.ids(rows * k), rows, cols, k);
+        });
+    }
+  }
+  // The equation, by sorting.
+  const i64 cols = 40, k = 6;
+  const auto x = random<T>(cols);
+  std::vector<i64> order(static_cast<size_t>(cols)), index(static_cast<size_t>(k));
+  std::iota(order.begin(), order.end(), i64{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](i64 a, i64 b) { return x[static_cast<size_t>(a)] > x[static_cast<size_t>(b)]; });
+  std::vector<T> y(static_cast<size_t>(k)), log_p(x.size());
+  tested.top_of_rows(x.data(), true, y.data(), index.data(), 1, cols, k);
+  v1::log_softmax(x.data(), log_p.data(), i64{1}, cols);
+  for (size_t i = 0; i < y.size(); ++i) {
+    CHECK(index[i] == order[i]);
+    CHECK(y[i] == doctest::Approx(log_p[static_cast<size_t>(order[i])]).epsilon(1e-5));
+  }
+}
+
+}  // namespace seqgrad::kernels::test

@@ -1,0 +1,169 @@
+// A model laid out for translating against the model itself, and rows that know nothing of each other.
+#include "seq2seq/inference.h"
+
+#include <doctest/doctest.h>
+
+#include "seq2seq/benchmark.h"
+#include "seq2seq/benchmark_decode.h"
+#include "tests/temporary_folder.h"
+
+using namespace seqgrad;
+using namespace seqgrad::seq2seq;
+using Ids = std::vector<i64>;
+
+namespace {
+
+const Vocabulary vocabulary = Vocabulary::build({{"a", "b", "c", "d", "e"}});
+const std::vector<Ids> sources{{4, 5, 3}, {8, 7, 6, 5, 3}, {3}, {4, 4, 4, 3}};
+
+Run make_run(const std::string& attention, const std::string& cell, const std::string& precision = "f64") {
+  Settings settings{.attention = attention, .cell = cell, .embedding = 4, .hidden = 5, .decoder_hidden = 6, .attention_dim = 3};
+  settings.precision = precision;
+  settings.layers = 2;
+  return {settings, vocabulary, vocabulary};
+}
+
+std::vector<Segment> segments_of(const std::vector<Ids>& all, i64 first = 0) {
+  std::vector<Segment> segments;
+  for (const Ids& ids : all) {
+    segments.push_back({first, static_cast<i64>(ids.size())});
+    first += segments.back().length;
+  }
+  return segments;
+}
+
+std::vector<double> row(const Tensor& x, i64 i, i64 count) {
+  return x.select(0, i).slice(0, 0, count).to(DType::f64).to_vector<double>();
+}
+
+}  // namespace
+
+TEST_CASE("steps are the decoder's, for sentences of any order") {
+  for (const char* cell : {"gru", "lstm", "rnn"})
+    for (const char* attention : {"none", "mean", "sdp", "bahdanau", "luong_general"}) {
+      CAPTURE(cell);
+      CAPTURE(attention);
+      const Run run = make_run(attention, cell);
+      Inference inference(run);
+      CHECK(inference.vocabulary() == 9);
+      inference.encode({}, sources);
+      inference.arrange(Ids{-1, -2, -3, -4});
+      const std::vector<Segment> segments = segments_of(sources);
+
+      NoGrad values_only;
+      Tape tape;
+      nn::Mode mode = nn::Mode::evaluation();
+      Tensor ids = zeros({4, 5}, DType::i64);
+      for (i64 b = 0; b < 4; ++b)
+        for (std::size_t t = 0; t < sources[static_cast<std::size_t>(b)].size(); ++t)
+          ids.mutable_data<i64>()[b * 5 + static_cast<i64>(t)] = sources[static_cast<std::size_t>(b)][t];
+      const Encoded encoded = run.model.encode(tape, Source::from(ids, Tensor::from<i64>({3, 5, 1, 4}, {4})), mode);
+      nn::RecurrentState state = encoded.state;
+      for (const Ids& words : {Ids{2, 2, 2, 2}, Ids{4, 5, 6, 7}, Ids{8, 3, 1, 0}}) {
+        const DecoderStep expected = run.model.decoder.step(encoded, Tensor::from<i64>(words, {4}), state);
+        state = expected.state;
+        const Inference::Step step = inference.step(words, segments);
+        for (i64 b = 0; b < 4; ++b) {
+          const auto got = row(step.logits, b, 9), want = row(expected.logits.value(), b, 9);
+          for (std::size_t v = 0; v < 9; ++v) CHECK(got[v] == doctest::Approx(want[v]).epsilon(1e-12));
+          if (!expected.weights.defined()) {
+            CHECK_FALSE(step.weights.defined());
+            continue;
+          }
+          const i64 length = segments[static_cast<std::size_t>(b)].length;
+          const auto look = row(step.weights, b, length), wanted = row(expected.weights.value(), b, length);
+          for (std::size_t s = 0; s < look.size(); ++s) CHECK(look[s] == doctest::Approx(wanted[s]).epsilon(1e-12));
+        }
+        inference.arrange(Ids{0, 1, 2, 3});
+      }
+    }
+}
+
+TEST_CASE("rows go on in any order, twice or not at all, beside new sentences, with the same bits") {
+  for (const char* precision : {"f32", "f64"})
+    for (const char* cell : {"gru", "lstm"}) {
+      const Run run = make_run("bahdanau", cell, precision);
+      // Alone: <s>, 4, 5.
+      std::vector<std::vector<double>> alone;
+      for (const Ids& source : sources) {
+        Inference inference(run);
+        inference.encode({}, std::vector<Ids>{source});
+        inference.arrange(Ids{-1});
+        Tensor logits;
+        for (const i64 word : {2, 4, 5}) {
+          logits = inference.step({word}, segments_of({source})).logits;
+          inference.arrange(Ids{0});
+        }
+        alone.push_back(row(logits, 0, 9));
+      }
+      // Sentences 0 and 1 first; 2 and 3 join them after a step, when 1 has moved to the front and stands there twice.
+      Inference inference(run);
+      inference.encode({}, std::vector<Ids>{sources[0], sources[1]});
+      inference.arrange(Ids{-1, -2});
+      inference.step({2, 2}, segments_of({sources[0], sources[1]}));
+      inference.encode(std::vector<Segment>{{3, 5}, {0, 3}}, std::vector<Ids>{sources[2], sources[3]});
+      const std::vector<Segment> segments{{0, 5}, {9, 4}, {0, 5}, {5, 3}, {8, 1}};
+      inference.arrange(Ids{1, -2, 1, 0, -1});
+      inference.step({4, 2, 4, 4, 2}, segments);
+      inference.arrange(Ids{0, 1, 2, 3, 4});
+      const Tensor second = inference.step({5, 4, 5, 5, 4}, segments).logits;
+      CHECK(row(second, 0, 9) == alone[1]);
+      CHECK(row(second, 2, 9) == alone[1]);
+      CHECK(row(second, 3, 9) == alone[0]);
+      inference.arrange(Ids{4, 1});
+      const Tensor third = inference.step({5, 5}, std::vector<Segment>{segments[4], segments[1]}).logits;
+      CHECK(row(third, 0, 9) == alone[2]);
+      CHECK(row(third, 1, 9) == alone[3]);
+    }
+}
+
+TEST_CASE("a table of gates gives the product's bits, with room for all words, for some and for none") {
+  Generator generator(3);
+  const Tensor embedding = randn({9, 4}, DType::f32, generator), weight = randn({35, 4}, DType::f32, generator),
+               bias = randn({35}, DType::f32, generator);
+  for (const i64 rows : {0, 3, 100}) {
+    GateTable table(embedding, weight, bias, rows * 35 * 4);
+    for (const Ids& words : {Ids{5}, Ids{5, 2, 5, 8}, Ids{0, 1, 2, 3, 4, 5}, Ids{8, 8}, Ids{}}) {
+      const Tensor gates = table(words);
+      REQUIRE(gates.shape() == Dims{static_cast<i64>(words.size()), 35});
+      for (std::size_t i = 0; i < words.size(); ++i) {
+        const Tensor expected = PackedLinear(weight, bias)(embedding.slice(0, words[i], words[i] + 1));
+        CHECK(row(gates, static_cast<i64>(i), 35) == row(expected, 0, 35));
+      }
+    }
+    CHECK(message_of([&] { table({4, 9}); }) == "[embedding] id 9 at position 1 is outside a table of 9 rows");
+    CHECK(message_of([&] { table({-1}); }) == "[embedding] id -1 at position 0 is outside a table of 9 rows");
+  }
+}
+
+TEST_CASE("operations of a search, counted by hand") {
+  Settings settings{.attention = "sdp", .embedding = 2, .hidden = 3, .decoder_hidden = 4, .attention_dim = 5};
+  SearchWork work;
+  work.sentences = 1;
+  work.source_tokens = 10;
+  work.extended = 7;
+  work.looks = 70;
+  // Encoder 10 (2 directions) 3 gates 3x3, bridge 6x4, keys 10 6x5, queries 7 4x5, scores 70x5, contexts 70x6, gates 7 (12 (6 +
+  // 4)), output 7 (11 (4 + 6 + 2)).
+  CHECK(decoding_flops(settings, 11, work) == 2 * (540 + 24 + 300 + 140 + 350 + 420 + 840 + 924));
+  settings.attention = "none";
+  settings.cell = "rnn";
+  settings.readout = "hidden";
+  settings.bidirectional = false;
+  settings.bridge = "none";
+  settings.layers = 2;
+  CHECK(decoding_flops(settings, 11, work) == 2 * (10 * (9 + 9 + 9) + 7 * 16 + 7 * 44));
+}
+
+TEST_CASE("made-up sentences are translated into as many words as they have") {
+  Settings settings{.attention = "sdp", .embedding = 4, .hidden = 5};
+  const auto run = made_up_run(settings);
+  const auto sentences = made_up_sentences(*run, 20);
+  const SearchOptions options = made_up_lengths(*run, {});
+  const std::vector<Translation> all = Translator(*run, options).translate(sentences);
+  for (std::size_t i = 0; i < sentences.size(); ++i) {
+    CHECK(sentences[i].size() >= 5);
+    CHECK(all[i].ids.size() == sentences[i].size() + 1);
+    CHECK(all[i].cut_off);
+  }
+}
