@@ -67,37 +67,39 @@ SEQGRAD_INLINE void each_pair(const T* a, i64 a_stride, const T* b, i64 b_stride
   }
 }
 
-static Axes broadcast_axes(const i64* a_strides, const i64* b_strides, const i64* shape, i64 ndim) {
+// f(i, lanes, a, b) over all elements of a broadcast, i being the place in the result.
+template <class T, class F>
+SEQGRAD_INLINE void each_broadcast(const T* a, const i64* a_strides, const T* b, const i64* b_strides, const i64* shape,
+                                   i64 ndim, F&& f) {
   Axes axes;
-  for (i64 i = 0; i < ndim; ++i) axes.add(shape[i], a_strides[i], b_strides[i]);
-  axes.merge();
-  return axes;
+  if (ndim == 1) {
+    axes.add(*shape, *a_strides, *b_strides);
+  } else if (ndim > 1) {
+    for (i64 i = 0; i < ndim; ++i) axes.add(shape[i], a_strides[i], b_strides[i]);
+    axes.merge();
+  }
+  const int inner = axes.count - 1;
+  const i64 a_step = inner < 0 ? 1 : axes.p[inner], b_step = inner < 0 ? 1 : axes.q[inner];
+  parallel_pieces(axes, grain, [&](i64 a_at, i64 b_at, i64 at, i64 n) {
+    each_pair(a + a_at, a_step, b + b_at, b_step, n,
+              [&](i64 i, auto lanes, Vec<T> a_i, Vec<T> b_i) { f(at + i, lanes, a_i, b_i); });
+  });
 }
 
 template <class Op, class T>
 void binary(const T* a, const i64* a_strides, const T* b, const i64* b_strides, T* y, const i64* shape, i64 ndim) {
-  const Axes axes = broadcast_axes(a_strides, b_strides, shape, ndim);
-  const int inner = axes.count - 1;
-  const i64 a_step = inner < 0 ? 0 : axes.p[inner], b_step = inner < 0 ? 0 : axes.q[inner];
-  parallel_pieces(axes, grain, [&](i64 a_at, i64 b_at, i64 at, i64 n) {
-    each_pair(a + a_at, a_step, b + b_at, b_step, n,
-              [&](i64 i, auto lanes, Vec<T> a_i, Vec<T> b_i) { lanes.store(y + at + i, Op::forward(a_i, b_i)); });
-  });
+  each_broadcast(a, a_strides, b, b_strides, shape, ndim,
+                 [&](i64 i, auto lanes, Vec<T> a_i, Vec<T> b_i) { lanes.store(y + i, Op::forward(a_i, b_i)); });
 }
 
 template <class Op, class T>
 void binary_backward(const T* a, const i64* a_strides, const T* b, const i64* b_strides, const T* y, const T* dy, T* da, T* db,
                      const i64* shape, i64 ndim) {
-  const Axes axes = broadcast_axes(a_strides, b_strides, shape, ndim);
-  const int inner = axes.count - 1;
-  const i64 a_step = inner < 0 ? 0 : axes.p[inner], b_step = inner < 0 ? 0 : axes.q[inner];
-  parallel_pieces(axes, grain, [&](i64 a_at, i64 b_at, i64 at, i64 n) {
-    each_pair(a + a_at, a_step, b + b_at, b_step, n, [&](i64 i, auto lanes, Vec<T> a_i, Vec<T> b_i) {
-      Vec<T> da_i, db_i;
-      Op::backward(a_i, b_i, lanes.load(y + at + i), lanes.load(dy + at + i), da_i, db_i);
-      if (da) lanes.store(da + at + i, da_i);
-      if (db) lanes.store(db + at + i, db_i);
-    });
+  each_broadcast(a, a_strides, b, b_strides, shape, ndim, [&](i64 i, auto lanes, Vec<T> a_i, Vec<T> b_i) {
+    Vec<T> da_i, db_i;
+    Op::backward(a_i, b_i, lanes.load(y + i), lanes.load(dy + i), da_i, db_i);
+    if (da) lanes.store(da + i, da_i);
+    if (db) lanes.store(db + i, db_i);
   });
 }
 

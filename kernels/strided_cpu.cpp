@@ -55,9 +55,11 @@ static void move_transposed(Op op, const Axes& axes, int x_axis, const T* x, T* 
 }
 
 template <class T, class Op>
-static void move(Op op, Axes axes, const T* x, T* y) {
-  axes.sort();
-  axes.merge();
+static void move(Op op, Axes& axes, const T* x, T* y) {
+  if (axes.count > 1) {
+    axes.sort();
+    axes.merge();
+  }
   const int inner = axes.count - 1;
   if (inner >= 0 && axes.elements() == 0) return;
   if (inner > 0 && axes.p[inner] != 1 && axes.p[inner] != 0) {
@@ -221,6 +223,7 @@ void add_strided(T alpha, const T* x, const i64* x_strides, T* y, const i64* y_s
       kept.add(shape[i], x_strides[i], y_strides[i]);
     }
   }
+  if (reduced.count == 0) return move(Move<T, true>{alpha}, kept, x, y);
   reduced.sort();
   for (int i = 0; i < reduced.count; ++i) {
     reduced.p[i] = reduced.q[i];

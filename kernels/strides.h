@@ -98,8 +98,9 @@ struct Cursor {
 template <class F>
 inline void parallel_pieces(const Axes& axes, i64 block, F&& row) {
   const i64 total = axes.elements();
-  if (axes.count == 0) {
-    row(i64{0}, i64{0}, i64{0}, i64{1});
+  if (axes.count <= 1) {  // the usual case, without the cursor that would cost small tensors more than the work does
+    const i64 p = axes.count ? axes.p[0] : 0, q = axes.count ? axes.q[0] : 0;
+    parallel(total, block, [&](i64 begin, i64 end) { row(begin * p, begin * q, begin, end - begin); });
     return;
   }
   const int inner = axes.count - 1;

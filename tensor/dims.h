@@ -35,6 +35,7 @@ class Dims {
   const i64* begin() const { return values_; }
   const i64* end() const { return values_ + count_; }
 
+  void clear() { count_ = 0; }
   void push_back(i64 value) { insert(count_, value); }
   void insert(int at, i64 value) {
     if (count_ == max) throw_error("a tensor has at most {} dimensions", max);

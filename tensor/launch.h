@@ -15,7 +15,7 @@ namespace seqgrad {
 
 // Calls f.template operator()<float>() or <double>() as dtype says.
 template <class F>
-decltype(auto) dispatch(DType dtype, F&& f) {
+[[gnu::always_inline]] inline decltype(auto) dispatch(DType dtype, F&& f) {
   if (dtype == DType::f32) return f.template operator()<float>();
   if (dtype == DType::f64) return f.template operator()<double>();
   throw_error("a floating-point tensor is needed here, not {}", name_of(dtype));

@@ -1,5 +1,6 @@
 // Reference-counted memory behind tensors, from a bounded cache: in the steady state of a training loop no step asks the
-// system for memory, so no step pays page faults. Thread-safe.
+// system for memory, so no step pays page faults; small blocks come from shelves of the thread's own, so no step waits for a
+// lock either. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,12 @@ struct Storage {
   Device device = Device::cpu;
   std::size_t capacity = 0;  // bytes at data
   void* data = nullptr;
+
+  // True where this was the last reference. Nobody can copy a reference that only the caller holds, so a count of one needs
+  // no atomic subtraction.
+  bool drop_reference() {
+    return references.load(std::memory_order_acquire) == 1 || references.fetch_sub(1, std::memory_order_acq_rel) == 1;
+  }
 };
 
 class StorageRef {
@@ -31,7 +38,7 @@ class StorageRef {
     return *this;
   }
   ~StorageRef() {
-    if (storage_ && storage_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) release(storage_);
+    if (storage_ && storage_->drop_reference()) release(storage_);
   }
 
   Storage* operator->() const { return storage_; }
@@ -52,7 +59,8 @@ struct MemoryStatistics {
 };
 MemoryStatistics memory_statistics();
 
-// Blocks beyond this many cached bytes go back to the system (default 1 GiB). 0 returns everything at once.
+// Blocks beyond this many cached bytes go back to the system (default 1 GiB). 0 returns everything at once, but what other
+// threads have on their shelves only when they next give a block back, or end.
 void set_cache_limit(std::size_t bytes);
 
 }  // namespace seqgrad

@@ -7,20 +7,6 @@
 
 namespace seqgrad {
 
-std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return 4;
-    case DType::f64:
-      return 8;
-    case DType::i64:
-      return 8;
-    case DType::boolean:
-      return 1;
-  }
-  return 0;
-}
-
 const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::f32:
@@ -47,7 +33,16 @@ Dims contiguous_strides(const Dims& shape) {
   return strides;
 }
 
+Dims broadcast_strides(const Tensor& x, const Dims& shape) {
+  if (x.shape() == shape) return x.strides();
+  Dims strides = shape;
+  const int lead = shape.size() - x.dim();
+  for (int i = 0; i < shape.size(); ++i) strides[i] = i < lead || x.shape()[i - lead] != shape[i] ? 0 : x.strides()[i - lead];
+  return strides;
+}
+
 Dims broadcast(const char* op, const Dims& a, const Dims& b) {
+  if (a == b) return a;
   Dims shape = a.size() >= b.size() ? a : b;
   const Dims& shorter = a.size() >= b.size() ? b : a;
   const int lead = shape.size() - shorter.size();
@@ -63,33 +58,36 @@ Dims broadcast(const char* op, const Dims& a, const Dims& b) {
 
 namespace {
 
+[[noreturn]] void throw_bad_shape(const Dims& shape) {
+  for (i64 extent : shape)
+    if (extent < 0) throw_error("a tensor cannot have the shape {}", shape);
+  throw_error("a tensor of shape {} is too large", shape);
+}
+
 // The number of elements, where it and all strides are small enough to calculate with.
 i64 checked_count(const Dims& shape) {
   i64 count = 1;  // over the extents that are not 0, for the strides are products of those
+  bool empty = false;
   for (i64 extent : shape) {
-    if (extent < 0) throw_error("a tensor cannot have the shape {}", shape);
-    if (__builtin_mul_overflow(count, std::max<i64>(extent, 1), &count) || count > (i64{1} << 48))
-      throw_error("a tensor of shape {} is too large", shape);
+    empty |= extent == 0;
+    if (extent < 0 || __builtin_mul_overflow(count, std::max<i64>(extent, 1), &count) || count > (i64{1} << 48))
+      throw_bad_shape(shape);
   }
-  return shape.product() == 0 ? 0 : count;
+  return empty ? 0 : count;
 }
 
 }  // namespace
 
-Tensor::Tensor(const Dims& shape, DType dtype, Device device) : shape_(shape), dtype_(dtype) {
-  const i64 count = checked_count(shape);
-  strides_ = contiguous_strides(shape);
-  storage_ = StorageRef(static_cast<std::size_t>(count) * size_of(dtype), device);
+Tensor::Tensor(const Dims& shape, i64 count, DType dtype, Device device)
+    : storage_(static_cast<std::size_t>(count) * size_of(dtype), device), shape_(shape), strides_(shape), dtype_(dtype) {
+  i64 step = 1;
+  for (int i = shape.size() - 1; i >= 0; --i) {
+    strides_[i] = step;
+    step *= shape[i];
+  }
 }
 
-bool Tensor::is_contiguous() const {
-  i64 step = 1;
-  for (int i = dim() - 1; i >= 0; --i) {
-    if (shape_[i] != 1 && strides_[i] != step) return numel() == 0;
-    step *= shape_[i];
-  }
-  return true;
-}
+Tensor::Tensor(const Dims& shape, DType dtype, Device device) : Tensor(shape, checked_count(shape), dtype, device) {}
 
 int Tensor::wrap(int dimension) const {
   const int wrapped = dimension < 0 ? dimension + dim() : dimension;
@@ -97,9 +95,9 @@ int Tensor::wrap(int dimension) const {
   return wrapped;
 }
 
-void Tensor::check_dtype(DType wanted) const {
+void Tensor::wrong_dtype(DType wanted) const {
   if (!defined()) throw_error("a tensor without contents was used");
-  if (dtype_ != wanted) throw_error("a tensor of {} was used where {} is needed", name_of(dtype_), name_of(wanted));
+  throw_error("a tensor of {} was used where {} is needed", name_of(dtype_), name_of(wanted));
 }
 
 Tensor Tensor::transpose(int a, int b) const {
@@ -252,6 +250,13 @@ void Tensor::copy_from(const Tensor& source) const {
     launch(kernels::copy_strided, source, source.strides_, *this, strides_, shape_, dim());
 }
 
+void Tensor::add_from(const Tensor& source) const {
+  if (!(source.shape_ == shape_) || source.dtype_ != dtype_)
+    throw_error("[add] a {} tensor of shape {} cannot be added to {} of shape {}", name_of(source.dtype_), source.shape_,
+                name_of(dtype_), shape_);
+  launch(kernels::add_strided, 1.0, source, source.strides_, *this, strides_, shape_, dim());
+}
+
 void Tensor::fill(double value) const {
   if (!is_contiguous()) return copy_from(full({}, value, dtype_).expand(shape_));
   if (dtype_ == DType::boolean) {
@@ -321,7 +326,7 @@ Tensor full(const Dims& shape, double value, DType dtype, Device device) {
   return x;
 }
 
-Tensor empty_like(const Tensor& x) { return Tensor(x.shape(), x.dtype(), x.device()); }
+Tensor empty_like(const Tensor& x) { return Tensor(x.shape_, x.numel(), x.dtype_, x.device()); }
 
 Tensor zeros_like(const Tensor& x) { return zeros(x.shape(), x.dtype(), x.device()); }
 

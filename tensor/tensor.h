@@ -12,7 +12,9 @@
 namespace seqgrad {
 
 enum class DType : std::uint8_t { f32, f64, i64, boolean };
-std::size_t size_of(DType dtype);  // bytes
+constexpr std::size_t size_of(DType dtype) {  // bytes
+  return dtype == DType::f32 ? 4 : dtype == DType::boolean ? 1 : 8;
+}
 const char* name_of(DType dtype);
 const char* name_of(Device device);
 
@@ -51,7 +53,14 @@ class Tensor {
   DType dtype() const { return dtype_; }
   Device device() const { return storage_->device; }
   bool is_floating() const { return dtype_ == DType::f32 || dtype_ == DType::f64; }
-  bool is_contiguous() const;
+  bool is_contiguous() const {
+    i64 step = 1;
+    for (int i = dim() - 1; i >= 0; --i) {
+      if (shape_[i] != 1 && strides_[i] != step) return numel() == 0;
+      step *= shape_[i];
+    }
+    return true;
+  }
   bool owns_all_of_its_memory() const { return storage_.unique() && is_contiguous(); }
   bool shares_memory_with(const Tensor& other) const { return storage_ == other.storage_; }
 
@@ -84,24 +93,40 @@ class Tensor {
 
   void fill(double value) const;
   void copy_from(const Tensor& source) const;  // same shape and dtype; any strides
+  void add_from(const Tensor& source) const;   // the same, for floating-point tensors
   double item() const;                         // of a tensor with one element
   double at(std::initializer_list<i64> index) const;
   template <class T>
   std::vector<T> to_vector() const;
 
   int wrap(int dimension) const;  // checks and maps -1 to dim() - 1
+  void reset() {                  // undefined from here on
+    storage_ = StorageRef();
+    shape_.clear();
+    strides_.clear();
+  }
 
  private:
+  Tensor(const Dims& shape, i64 count, DType dtype, Device device);
+  friend Tensor empty_like(const Tensor& x);
   char* bytes() const { return static_cast<char*>(storage_->data) + offset_ * static_cast<i64>(size_of(dtype_)); }
-  void check_dtype(DType wanted) const;
+  void check_dtype(DType wanted) const {
+    if (!defined() || dtype_ != wanted) wrong_dtype(wanted);
+  }
+  [[noreturn]] void wrong_dtype(DType wanted) const;
 
   StorageRef storage_;
   i64 offset_ = 0;
-  Dims shape_, strides_;
+  // dtype_ lies in the padding of strides_: two cache lines are all that a tensor takes.
+  [[no_unique_address]] Dims shape_;
+  [[no_unique_address]] Dims strides_;
   DType dtype_ = DType::f32;
 };
+static_assert(sizeof(Tensor) == 128);
 
 Dims contiguous_strides(const Dims& shape);
+// Strides of x repeated to `shape`, 0 where it repeats: those of x.expand(shape), which is known to fit.
+Dims broadcast_strides(const Tensor& x, const Dims& shape);
 
 Tensor zeros(const Dims& shape, DType dtype = DType::f32, Device device = Device::cpu);
 Tensor ones(const Dims& shape, DType dtype = DType::f32, Device device = Device::cpu);

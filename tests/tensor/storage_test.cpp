@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -106,4 +108,85 @@ TEST_CASE("threads may take and give at once") {
     });
   for (std::thread& thread : threads) thread.join();
   CHECK(memory_statistics().in_use == before);
+}
+
+TEST_CASE("tiny tensors, whose bookkeeping lies behind their data, keep apart") {
+  std::vector<Tensor> all;
+  for (i64 n = 0; n <= 17; ++n)
+    for (int k = 0; k < 3; ++k) all.push_back(full({n}, static_cast<double>(all.size())));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    CAPTURE(i);
+    for (const float value : all[i].to_vector<float>()) CHECK(value == static_cast<float>(i));
+    const u32 version = all[i].version();
+    for (const Tensor& other : all)
+      if (!other.shares_memory_with(all[i])) other.fill(-1);
+    CHECK(all[i].version() == version);
+    for (std::size_t k = 0; k < all.size(); ++k) all[k].fill(static_cast<double>(k));
+  }
+}
+
+TEST_CASE("a thread that ends leaves its cached blocks to the others" * doctest::skip(no_cache)) {
+  std::thread([] { step(1); }).join();
+  const MemoryStatistics before = memory_statistics();
+  for (int i = 0; i < 20; ++i) std::thread([] { step(1); }).join();
+  const MemoryStatistics after = memory_statistics();
+  CHECK(after.system_calls == before.system_calls);
+  CHECK(after.in_use == before.in_use);
+  CHECK(after.cached == before.cached);
+}
+
+TEST_CASE("blocks may be given back by another thread than took them" * doctest::skip(no_cache)) {
+  const std::size_t in_use = memory_statistics().in_use;
+  std::size_t calls = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<Tensor> made;
+    std::thread([&] {
+      for (int i = 0; i < 1000; ++i) made.push_back(full({i % 100}, i));
+    }).join();
+    for (int i = 0; i < 1000; ++i)
+      if (i % 100) CHECK(made[static_cast<std::size_t>(i)].at({0}) == i);
+    made.clear();
+    CHECK(memory_statistics().in_use == in_use);
+    if (round == 1) calls = memory_statistics().system_calls;
+  }
+  // What lies on this thread's shelves is not for the next thread: a little, and no more with every round.
+  CHECK(memory_statistics().system_calls <= calls + 1000);
+}
+
+TEST_CASE("a thread that outlives a limit keeps to it from its next block on" * doctest::skip(no_cache)) {
+  const CacheLimit limit(std::size_t{512} << 20);
+  std::optional<Tensor> last;
+  std::atomic<int> stage{0};
+  std::thread other([&] {
+    for (int i = 0; i < 50; ++i) full({10}, i);
+    last = full({10}, 1);
+    stage = 1;
+    while (stage != 2) std::this_thread::yield();
+    last.reset();
+    stage = 3;
+    while (stage != 4) std::this_thread::yield();
+  });
+  while (stage != 1) std::this_thread::yield();
+  set_cache_limit(0);
+  stage = 2;
+  while (stage != 3) std::this_thread::yield();
+  CHECK(memory_statistics().cached == 0);
+  stage = 4;
+  other.join();
+}
+
+TEST_CASE("a tensor of a thread's last moments is freed as well") {
+  const std::size_t in_use = memory_statistics().in_use;
+  struct Keeper {
+    std::optional<Tensor> kept;
+    ~Keeper() {
+      kept.reset();
+      kept = full({5}, 2);  // taken when the thread's own cache may be gone
+    }
+  };
+  std::thread([] {
+    thread_local Keeper keeper;
+    keeper.kept = full({3}, 1);
+  }).join();
+  CHECK(memory_statistics().in_use == in_use);
 }

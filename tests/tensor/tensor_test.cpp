@@ -375,3 +375,39 @@ TEST_CASE("broadcasting follows numpy's rule") {
   CHECK(broadcast("op", {1}, {0}) == Dims{0});
   CHECK(broadcast("op", {0, 3}, {1, 3}) == Dims{0, 3});
 }
+
+TEST_CASE("broadcast strides are those of the expanded tensor") {
+  const Tensor x = zeros({3, 1, 4}).transpose(0, 2);
+  for (const Dims& shape : {Dims{4, 1, 3}, Dims{4, 5, 3}, Dims{2, 4, 5, 3}}) {
+    CAPTURE(shape.size());
+    CHECK(broadcast_strides(x, shape) == x.expand(shape).strides());
+  }
+  CHECK(broadcast_strides(zeros({1}), {7}) == Dims{0});
+  CHECK(broadcast_strides(zeros({}), {2, 3}) == Dims{0, 0});
+}
+
+TEST_CASE("add_from adds whatever the strides") {
+  const Tensor x = Tensor::from<float>({1, 2, 3, 4, 5, 6}, {2, 3}), y = Tensor::from<float>({10, 20, 30, 40, 50, 60}, {3, 2});
+  y.add_from(x.transpose(0, 1));
+  CHECK(y.to_vector<float>() == std::vector<float>{11, 24, 32, 45, 53, 66});
+  y.transpose(0, 1).add_from(x);
+  CHECK(y.to_vector<float>() == std::vector<float>{12, 28, 34, 50, 56, 72});
+  const Tensor s = full({}, 2);
+  s.add_from(full({}, 3));
+  CHECK(s.item() == 5);
+  zeros({0, 3}).add_from(zeros({0, 3}));
+  CHECK(message_of([&] { y.add_from(x); }) == "[add] a f32 tensor of shape (2, 3) cannot be added to f32 of shape (3, 2)");
+  CHECK(message_of([&] { s.add_from(full({}, 3, DType::f64)); }) ==
+        "[add] a f64 tensor of shape () cannot be added to f32 of shape ()");
+}
+
+TEST_CASE("a tensor that is reset is undefined and gives its memory back") {
+  const std::size_t in_use = memory_statistics().in_use;
+  Tensor x = zeros({2, 3});
+  const Tensor view = x.select(0, 1);
+  x.reset();
+  CHECK(!x.defined());
+  CHECK(x.shape() == Dims{});
+  CHECK(view.numel() == 3);
+  CHECK(memory_statistics().in_use > in_use);
+}
