@@ -67,7 +67,7 @@ class CustomOp {
     const Tensor y = call(forward_, values);
     const std::vector<Saved> saved(values.begin(), values.end());
     return record(name_, std::span<const Var>(inputs), y, [inputs, saved, y = Saved(y), b = backward_](const Tensor& dy) {
-      std::vector<Tensor> arguments{dy.contiguous()};
+      std::vector<Tensor> arguments{dy};
       for (const Saved& one : saved) arguments.push_back(one.get());
       std::vector<Tensor> gradients = gradients_of(b, arguments, y.get());
       if (gradients.size() != inputs.size()) wrong_gradient_count(gradients.size(), inputs.size());

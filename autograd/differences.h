@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/gradcheck.h"
+#include "autograd/probe.h"
 
 namespace seqgrad {
 

@@ -20,8 +20,8 @@ Var additive_scores(const Var& query, const Var& keys, const Var& v) {
                   Tensor dkeys = keys.gradient_to_add_to();
                   const bool direct = dkeys.defined() && dkeys.is_contiguous();
                   if (!direct) dkeys = zeros_like(k.get());
-                  launch(kernels::additive_scores_backward, q.get(), k.get(), w.get(), dscore.contiguous(), dquery, dkeys,
-                         dv_rows, batch, length, dim);
+                  launch(kernels::additive_scores_backward, q.get(), k.get(), w.get(), dscore, dquery, dkeys, dv_rows, batch,
+                         length, dim);
                   if (!direct) keys.accumulate(dkeys);
                   query.accumulate(std::move(dquery));
                   v.accumulate(sum_to(dv_rows, {dim}));

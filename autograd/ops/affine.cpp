@@ -9,7 +9,7 @@ Var affine(const Var& input, double scale, double shift) {
   launch(kernels::affine, x, y, scale, shift, x.numel());
   return record("affine", {input}, y, [input, scale](const Tensor& dy) {
     Tensor dx = empty_like(dy);
-    launch(kernels::affine, dy.contiguous(), dx, scale, 0.0, dx.numel());
+    launch(kernels::affine, dy, dx, scale, 0.0, dx.numel());
     input.accumulate(std::move(dx));
   });
 }

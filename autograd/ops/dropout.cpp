@@ -12,7 +12,7 @@ Var dropout(const Var& input, double p, u64 seed, u64 stream) {
   launch(kernels::dropout, x, y, x.numel(), p, seed, stream);
   return record("dropout", {input}, y, [=](const Tensor& dy) {
     Tensor dx = empty_like(dy);
-    launch(kernels::dropout, dy.contiguous(), dx, dx.numel(), p, seed, stream);
+    launch(kernels::dropout, dy, dx, dx.numel(), p, seed, stream);
     input.accumulate(std::move(dx));
   });
 }

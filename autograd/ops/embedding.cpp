@@ -20,10 +20,10 @@ Var embedding(const Var& weight, const Tensor& ids_in, i64 padding_idx) {
   return record("embedding", {weight}, y, [=](const Tensor& dy) {
     const Tensor dweight = weight.gradient_to_add_to();
     if (dweight.is_contiguous()) {
-      launch(kernels::scatter_add_rows, dy.contiguous(), ids, dweight, n, dim, padding_idx);
+      launch(kernels::scatter_add_rows, dy, ids, dweight, n, dim, padding_idx);
     } else {
       const Tensor sum = zeros_like(dweight);
-      launch(kernels::scatter_add_rows, dy.contiguous(), ids, sum, n, dim, padding_idx);
+      launch(kernels::scatter_add_rows, dy, ids, sum, n, dim, padding_idx);
       weight.accumulate(sum);
     }
   });

@@ -22,7 +22,7 @@ Var layer_norm(const Var& input, const Var& weight, const Var& bias, double eps)
       return v.requires_grad() ? zeros({cols}, dy.dtype(), dy.device()) : Tensor();
     };
     Tensor dweight = sum_of_rows(weight), dbias = sum_of_rows(bias);
-    launch(kernels::layer_norm_backward, dy.contiguous(), x.get(), w.get(), mean, rstd, dx, dweight, dbias, rows, cols);
+    launch(kernels::layer_norm_backward, dy, x.get(), w.get(), mean, rstd, dx, dweight, dbias, rows, cols);
     input.accumulate(std::move(dx));
     weight.accumulate(std::move(dweight));
     bias.accumulate(std::move(dbias));

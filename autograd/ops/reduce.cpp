@@ -44,7 +44,7 @@ Var max(const Var& input, int dimension) {
   launch(kernels::max_reduce, x, y, index, outer, n, inner);
   return record("max", {input}, y, [=](const Tensor& dy) {
     Tensor dx = zeros(input.shape(), dy.dtype(), dy.device());
-    launch(kernels::max_reduce_backward, dy.contiguous(), index, dx, outer, n, inner);
+    launch(kernels::max_reduce_backward, dy, index, dx, outer, n, inner);
     input.accumulate(std::move(dx));
   });
 }

@@ -18,9 +18,9 @@ i64 rows_of(const Tensor& x) { return x.size(-1) == 0 ? 0 : x.numel() / x.size(-
 
 template <class Backward>
 Var record_softmax(const char* op, const Var& x, const Tensor& y, const Backward& backward) {
-  return record(op, {x}, y, [x, y = Saved(y), backward](const Tensor& dy) {
+  return record(op, {x}, y, [x, backward](const Tensor& dy, const SavedVar& y) {
     Tensor dx = empty_like(dy);
-    launch(backward, y.get(), dy.contiguous(), dx, rows_of(dx), dx.size(-1));
+    launch(backward, y.value(), dy, dx, rows_of(dx), dx.size(-1));
     x.accumulate(std::move(dx));
   });
 }

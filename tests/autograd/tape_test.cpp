@@ -233,6 +233,100 @@ TEST_CASE("a tensor overwritten between forward and backward is noticed, by the 
   CHECK(message_of([&] { tape.backward(y); }).starts_with("[tanh] a tensor of shape (1) that the backward needs"));
 }
 
+TEST_CASE("what the backward does not read may be overwritten") {
+  Tape tape;
+  const Tensor data = vec({3, 4});
+  const Var x = tape.leaf(data), w = tape.leaf(vec({5, 6}));
+  const Var y = x + w, z = relu(y * w), loss = sum(z / w);
+  x.value().fill(0);     // add reads neither side
+  z.value().fill(1000);  // relu reads its input, the division its own result and w
+  tape.backward(loss);
+  CHECK(values(x.grad()) == Values{1, 1});
+  // Value and gradient that the operation reads, each by itself.
+  const std::pair<Var (*)(const Var&), bool> reading[] = {{tanh, false}, {sigmoid, false}, {exp, false},
+                                                          {sqrt, false}, {log, true},      {relu, true}};
+  for (const auto& [function, reads_input] : reading)
+    for (const bool spoil_input : {true, false}) {
+      tape.clear();
+      const Var input = tape.leaf(vec({2})), output = function(input);
+      CAPTURE(output.op());
+      (spoil_input ? input : output).value().fill(1);
+      const bool fails = message_of([&] { tape.backward(output); }).find("was overwritten") != std::string::npos;
+      CHECK(fails == (spoil_input == reads_input));
+    }
+}
+
+TEST_CASE("a closure may take the value as its second argument") {
+  Tape tape;
+  const auto square_root = [](const Var& x) {
+    Tensor root = sqrt(x).value().clone();
+    return record("root", {x}, std::move(root),
+                  [x](const Tensor& dy, const SavedVar& y) { x.accumulate(vec({dy.item() / (2 * y.value().item())})); });
+  };
+  const Var x = tape.leaf(vec({16}));
+  tape.backward(square_root(x), {.keep_graph = true, .keep_gradients = true});
+  CHECK(x.grad().item() == 0.125);
+  const Var y = square_root(x);
+  y.value().fill(1);
+  CHECK(message_of([&] { tape.backward(y); }) ==
+        "[root] a tensor of shape (1) that the backward needs was overwritten after the forward");
+}
+
+TEST_CASE("a view of a leaf survives the release of values") {
+  Tape tape;
+  const Var x = tape.leaf(grid({1, 2, 3, 4}, {2, 2}));
+  const Var row = select(x, 0, 0), first = sum(tanh(row)), second = sum(row * row);
+  tape.backward(first, {.release_values = true});
+  const Values before = values(x.grad());
+  tape.backward(second, {.release_values = true});
+  CHECK(values(x.grad())[0] == before[0] + 2);
+  CHECK(values(x.grad())[1] == before[1] + 4);
+  CHECK(values(x.grad())[2] == 0);
+}
+
+TEST_CASE("a gradient goes through views that keep every element, in any order and number") {
+  Tape tape;
+  const Tensor data = grid({1, 2, 3, 4, 5, 6}, {2, 3});
+  const auto check = [&](const std::function<Var(const Var&)>& f, const Values& expected, const std::string& what) {
+    CAPTURE(what);
+    for (const bool intermediate : {false, true}) {
+      tape.clear();
+      const Var x = tape.leaf(data), y = intermediate ? x * 1.0 : x;
+      tape.backward(sum(f(y)), {.release_values = true});
+      CHECK(values(x.grad()) == expected);
+      tape.clear();
+      Parameter p{"p", data, full({2, 3}, 77, DType::f64)};
+      tape.backward(sum(f(tape.parameter(p))));
+      CHECK(values(p.grad) == expected);
+    }
+  };
+  check([](const Var& x) { return tanh(reshape(unsqueeze(x, 0), {6})) * 0.0 + reshape(x, {6}); }, {1, 1, 1, 1, 1, 1}, "add");
+  check([](const Var& x) { return reshape(x, {3, 2}) * reshape(x, {3, 2}); }, {2, 4, 6, 8, 10, 12}, "twice, and moved in");
+  check([](const Var& x) { return transpose(x) * transpose(x); }, {2, 4, 6, 8, 10, 12}, "transposed");
+  check([](const Var& x) { return reshape(transpose(x), {6}) * 3.0; }, {3, 3, 3, 3, 3, 3}, "through a copy");
+  check([](const Var& x) { return sum(x * x) + sum(reshape(x, {6}) * 2.0) + sum(slice(x, 0, 1, 2)); }, {4, 6, 8, 11, 13, 15},
+        "the source first");
+  check([](const Var& x) { return sum(slice(x, 0, 1, 2)) + sum(transpose(x) * 2.0) + sum(x); }, {3, 3, 3, 4, 4, 4},
+        "a part first");
+  check(
+      [](const Var& x) {
+        return linear(x, reshape(unsqueeze(select(x, 0, 0), 0), {1, 3}));
+      },
+      {6, 9, 12, 1, 2, 3}, "a product into a view");
+}
+
+TEST_CASE("views of a parameter start afresh in every pass") {
+  Tape tape;
+  Parameter p{"p", grid({1, 2, 3, 4}, {2, 2}), full({2, 2}, 77, DType::f64)};
+  const Var w = tape.parameter(p), x = tape.constant(grid({1, 10}, {1, 2}));
+  for (int pass = 0; pass < 3; ++pass) {
+    p.has_grad = false;
+    const Var y = linear(x, slice(w, 0, 0, 1)), z = linear(x, unsqueeze(select(w, 0, 1), 0));  // put-off products
+    tape.backward(sum(y + z * 2.0) + sum(transpose(w)));
+    CHECK(values(p.grad) == Values{2, 11, 3, 21});
+  }
+}
+
 TEST_CASE("without recording") {
   Tape tape;
   const Var x = tape.leaf(vec({2}));
