@@ -1,11 +1,11 @@
 // Matrix products. Large ones: with AVX-512 our own tiles, for OpenBLAS (0.3.21, and later ones when told another CPU's name)
 // chooses AVX2 on many machines that have more; with AVX2 OpenBLAS, which is as fast as the tiles there. And loops of our own
 // where a product is bound by memory (one row, one column, one term) or too small to be worth a call.
-#include <cblas.h>
-
 #include "kernels/gemm_tiles.h"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
+#include "kernels/limits.h"
+#include "kernels/openblas.h"
 #include "kernels/row_math.h"
 
 namespace seqgrad::kernels::SEQGRAD_LEVEL {
@@ -17,17 +17,10 @@ static void large(bool ta, bool tb, i64 m, i64 n, i64 k, T alpha, const T* a, i6
   tiled(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 #else
-static void large(bool ta, bool tb, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b, i64 ldb,
-                  float beta, float* c, i64 ldc) {
-  cblas_sgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
-              static_cast<blasint>(n), static_cast<blasint>(k), alpha, a, static_cast<blasint>(lda), b,
-              static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
-}
-static void large(bool ta, bool tb, i64 m, i64 n, i64 k, double alpha, const double* a, i64 lda, const double* b, i64 ldb,
-                  double beta, double* c, i64 ldc) {
-  cblas_dgemm(CblasRowMajor, ta ? CblasTrans : CblasNoTrans, tb ? CblasTrans : CblasNoTrans, static_cast<blasint>(m),
-              static_cast<blasint>(n), static_cast<blasint>(k), alpha, a, static_cast<blasint>(lda), b,
-              static_cast<blasint>(ldb), beta, c, static_cast<blasint>(ldc));
+template <class T>
+static void large(bool ta, bool tb, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, const T* b, i64 ldb, T beta, T* c,
+                  i64 ldc) {
+  openblas_gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 #endif
 
@@ -221,22 +214,56 @@ static void outer_product(i64 m, i64 n, T alpha, const T* a, i64 a_step, const T
   });
 }
 
+enum class Way { row, column, term, small, few_rows, large };
+
+static Way way(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k) {
+  if (m == 1) return Way::row;
+  if (n == 1) return Way::column;
+  if (k == 1) return Way::term;
+  if (m * n <= small_product && m * n * k <= small_product) return Way::small;
+  if (m <= most_few_rows(k) && k >= min_few_rows_terms && !transpose_a && transpose_b) return Way::few_rows;
+  return Way::large;
+}
+
+const char* gemm_way(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k) {
+  switch (way(transpose_a, transpose_b, m, n, k)) {
+    case Way::row:
+    case Way::column:
+      return "one row or column";
+    case Way::term:
+      return "one term";
+    case Way::small:
+      return "small";
+    case Way::few_rows:
+      return "few rows";
+    default:
+#ifdef __AVX512F__
+      return "tiles";
+#else
+      return "OpenBLAS";
+#endif
+  }
+}
+
 template <class T>
 void gemm(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, const T* b, i64 ldb, T beta,
           T* c, i64 ldc) {
   if (m == 0 || n == 0) return;
   if (k == 0 || alpha == 0) return scale(m, n, beta, c, ldc);
-  if (m == 1) return vector_product(transpose_b, n, k, alpha, a, transpose_a ? lda : 1, b, ldb, beta, c, i64{1});
-  // A single column: c^T = op(b)^T op(a)^T.
-  if (n == 1) return vector_product(!transpose_a, m, k, alpha, b, transpose_b ? 1 : ldb, a, lda, beta, c, ldc);
-  if (k == 1) return outer_product(m, n, alpha, a, transpose_a ? 1 : lda, b, transpose_b ? ldb : 1, beta, c, ldc);
-  if (m * n <= small_product && m * n * k <= small_product) {
-    return small(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  switch (way(transpose_a, transpose_b, m, n, k)) {
+    case Way::row:
+      return vector_product(transpose_b, n, k, alpha, a, transpose_a ? lda : 1, b, ldb, beta, c, i64{1});
+    case Way::column:  // c^T = op(b)^T op(a)^T
+      return vector_product(!transpose_a, m, k, alpha, b, transpose_b ? 1 : ldb, a, lda, beta, c, ldc);
+    case Way::term:
+      return outer_product(m, n, alpha, a, transpose_a ? 1 : lda, b, transpose_b ? ldb : 1, beta, c, ldc);
+    case Way::small:
+      return small(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    case Way::few_rows:
+      return few_rows(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    default:
+      return large(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
   }
-  if (m <= most_few_rows(k) && k >= min_few_rows_terms && !transpose_a && transpose_b) {
-    return few_rows(m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  }
-  large(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 SEQGRAD_INSTANTIATE(gemm)
 

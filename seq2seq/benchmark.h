@@ -27,7 +27,7 @@ struct TrainBenchmark {
   double milliseconds_per_step = 0;      // median
   double gflop_per_step = 0;             // mean
   double gflops = 0;                     // achieved, over all steps
-  double peak_gflops = 0;                // of large products by the BLAS library, median over the run
+  double peak_gflops = 0;                // of large matrix products, median over the run
   double copy_gigabytes_per_second = 0;  // read and write of a block larger than any cache, median over the run
   double share_of_peak = 0;
   double peak_memory_megabytes = 0;       // resident, of the whole process
@@ -47,7 +47,7 @@ struct ThreadComparison {
   int threads = 0;
   double one_milliseconds = 0, all_milliseconds = 0;  // a step, medians
   double speedup = 0, least = 0, most = 0;            // medians of all pairs of steps; quartiles
-  double peak_speedup = 0;                            // of large products by the BLAS library, median
+  double peak_speedup = 0;                            // of large matrix products, median
 };
 ThreadComparison compare_threads(Run& run, const std::vector<EncodedPair>& pairs, i64 steps);
 

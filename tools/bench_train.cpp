@@ -141,8 +141,8 @@ void BenchTrain::run() const {
   print("speed              {:.0f} target tokens/s, {:.1f} ms a step (median of {})\n", result.target_tokens_per_second,
         result.milliseconds_per_step, result.steps);
   print("matrix products    {:.2f} GFLOP a step, {:.1f} GFLOP/s over the whole step\n", result.gflop_per_step, result.gflops);
-  print("share of the peak  {:.2f} of {:.1f} GFLOP/s, what the BLAS library reached on large products in this run\n",
-        result.share_of_peak, result.peak_gflops);
+  print("share of the peak  {:.2f} of {:.1f} GFLOP/s, what large products reached in this run\n", result.share_of_peak,
+        result.peak_gflops);
   print("memory             {:.1f} GB/s copied; at most {:.0f} MB in use\n", result.copy_gigabytes_per_second,
         result.peak_memory_megabytes);
   print("                   at most {:.0f} MB for tensors, {:.0f} MB of it weights, gradients and moments\n",

@@ -17,6 +17,7 @@ void add_show_model(CLI::App& show);
 void add_show_graph(CLI::App& show);
 void add_bench_train(CLI::App& bench);
 void add_bench_decode(CLI::App& bench);
+void add_bench_kernels(CLI::App& bench);
 void add_study(CLI::App& program);
 
 }  // namespace seqgrad::tools

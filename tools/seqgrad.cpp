@@ -27,6 +27,7 @@ void declare_commands(CLI::App& program) {
   bench->require_subcommand(1);
   add_bench_train(*bench);
   add_bench_decode(*bench);
+  add_bench_kernels(*bench);
   add_study(program);
 }
 

@@ -19,7 +19,8 @@ TEST_CASE("each command has help with an example") {
                                                   {"check", "gradients"},
                                                   {"check", "parity"},
                                                   {"bench"},
-                                                  {"bench", "train"}}) {
+                                                  {"bench", "train"},
+                                                  {"bench", "kernels"}}) {
     CAPTURE(seq2seq::join(command));
     std::vector<std::string> arguments = command;
     arguments.push_back("--help");
@@ -151,4 +152,26 @@ TEST_CASE("a benchmark of translating takes a run and its text, or neither") {
   CHECK(outcome.status == 0);
   CHECK(outcome.out.find("share of the limit ") != std::string::npos);
   CHECK(outcome.out.find("start ") != std::string::npos);
+}
+
+TEST_CASE("the benchmark of kernels measures what the filter lets through") {
+  const Outcome outcome = seqgrad_program({"bench", "kernels", "--filter", "rnn_gates*", "--threads", "1", "--json"});
+  REQUIRE(outcome.status == 0);
+  const auto json = nlohmann::json::parse(outcome.out);
+  REQUIRE(json["routines"].size() == 4);  // forward and backward, of a large and a small model
+  CHECK(json["routines"][0]["routine"] == "rnn_gates");
+  CHECK(json["routines"][0]["seconds"]["v1"] > 0);
+  CHECK(json["peak_gflops"] > 0);
+  CHECK(json["arithmetic_gflops"] > 0);
+  CHECK(!json.contains("products"));
+  CHECK(!json.contains("tape_nodes_per_second"));
+
+  const Outcome tape = seqgrad_program({"bench", "kernels", "--filter", "tape", "--json"});
+  REQUIRE(tape.status == 0);
+  for (const char* key : {"tape_nodes_per_second", "tape_forward_us", "tape_backward_us"})
+    CHECK(nlohmann::json::parse(tape.out)[key] > 0);
+
+  const Outcome none = seqgrad_program({"bench", "kernels", "--filter", "no_such"});
+  CHECK(none.status == 2);
+  CHECK(none.err == "seqgrad: no routine matches --filter 'no_such': 'seqgrad bench kernels' lists all of them\n");
 }
