@@ -52,6 +52,9 @@ void check_settings(const Settings& settings) {
   within_one("label-smoothing", settings.label_smoothing);
   if (!(settings.teacher_forcing >= 0 && settings.teacher_forcing <= 1))
     throw_error("teacher-forcing is {}: it must be at least 0 and at most 1", settings.teacher_forcing);
+  if (settings.gru_reset != "after" && settings.cell != "gru")
+    throw_error("gru-reset is '{}', but cell is '{}', which has no reset gate: take cell gru, or leave gru-reset out",
+                settings.gru_reset, settings.cell);
   if (settings.bridge == "none" && settings.encoder_width() != settings.decoder_width())
     throw_error(
         "bridge is 'none', which copies the encoder's state of width {} into the decoder's of width {}: make them equal",

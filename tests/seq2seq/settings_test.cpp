@@ -41,6 +41,7 @@ Settings all_changed() {
                   : std::string(allowed.substr(0, allowed.find('|')));
   });
   settings.bridge = "tanh-linear";  // the other needs equal widths
+  settings.cell = "gru";            // the others have no reset gate
   return settings;
 }
 
@@ -59,6 +60,7 @@ TEST_CASE("what is written is what is read") {
   all[3].clip = std::numeric_limits<double>::infinity();
   all[3].bridge = "none";
   all[3].decoder_hidden = 1024;
+  all[3].cell = "lstm";
   for (const Settings& settings : all) {
     const std::string path = folder.file("config.toml", to_toml(settings));
     CHECK(listed(settings_from_toml(path)) == listed(settings));
@@ -122,6 +124,8 @@ TEST_CASE("every setting outside its domain is refused by name, with what is all
       {[](Settings& s) { s.label_smoothing = 1.5; }, "label-smoothing is 1.5: it must be at least 0 and below 1"},
       {[](Settings& s) { s.bridge = "none"; },
        "bridge is 'none', which copies the encoder's state of width 1024 into the decoder's of width 512: make them equal"},
+      {[](Settings& s) { s.cell = "lstm", s.gru_reset = "before"; },
+       "gru-reset is 'before', but cell is 'lstm', which has no reset gate: take cell gru, or leave gru-reset out"},
   };
   for (const Wrong& wrong : all) {
     Settings settings;
@@ -168,6 +172,8 @@ TEST_CASE("a wrong file is refused by line") {
       // What is wrong may stand in no line of its own.
       {"bridge = \"none\"\n",
        ":1: bridge is 'none', which copies the encoder's state of width 1024 into the decoder's of width 512: make them equal"},
+      {"cell = \"rnn\"\ngru-reset = \"before\"\n",
+       ":2: gru-reset is 'before', but cell is 'rnn', which has no reset gate: take cell gru, or leave gru-reset out"},
   };
   for (const auto& [text, message] : all) {
     const std::string path = folder.file("config.toml", text);
