@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nn/optimizer.h"
+#include "nn/self_attention_layer.h"
 #include "seq2seq/model.h"
 #include "seq2seq/run.h"
 #include "tensor/safetensors.h"
@@ -88,10 +89,17 @@ class Recording {
 
 // ---- ops ------------------------------------------------------------------------------------------------------------
 
+// The floating-point tensors whose names begin with the prefix are leaves.
 struct OpInputs {
+  OpInputs(Tape& tape, const Recording& source, const std::string& begin) : recording(source), prefix(begin) {
+    for (const NamedTensor& one : recording.tensors())
+      if (one.name.starts_with(prefix) && one.value.is_floating())
+        vars.emplace(one.name.substr(prefix.size()), tape.leaf(recording.get(one.name)));
+  }
   const Recording& recording;
   std::string prefix;
-  std::map<std::string, Var>& vars;
+  std::map<std::string, Var> vars;
+  bool has(const std::string& argument) const { return vars.contains(argument); }
   const Var& operator[](const std::string& argument) const {
     const auto found = vars.find(argument);
     if (found == vars.end()) throw_error("{}: {}{} is missing", recording.path(), prefix, argument);
@@ -121,6 +129,14 @@ const std::map<std::string, std::function<Var(const OpInputs&)>>& op_cases() {
       {"linear", [](const OpInputs& in) { return linear(in["x"], in["weight"], in["bias"]); }},
       {"softmax", [](const OpInputs& in) { return softmax(in["a"]); }},
       {"log_softmax", [](const OpInputs& in) { return log_softmax(in["a"]); }},
+      {"scaled_dot_product",
+       [](const OpInputs& in) { return nn::scaled_dot_product(in["query"], in["key"], in["value"]).output; }},
+      {"scaled_dot_product_masked",
+       [](const OpInputs& in) {
+         return nn::scaled_dot_product(in["query"], in["key"], in["value"], in.tensor("mask")).output;
+       }},
+      {"scaled_dot_product_causal",
+       [](const OpInputs& in) { return nn::scaled_dot_product(in["query"], in["key"], in["value"], {}, true).output; }},
       {"masked_softmax", [](const OpInputs& in) { return masked_softmax(in["a"], in.tensor("mask")); }},
       {"layer_norm", [](const OpInputs& in) { return layer_norm(in["x"], in["weight"], in["bias"]); }},
       {"embedding", [](const OpInputs& in) { return embedding(in["weight"], in.tensor("ids")); }},
@@ -156,21 +172,17 @@ void replay_ops(Recording& recording) {
     const auto known = op_cases().find(name);
     if (known == op_cases().end()) throw_error("{}: there is no operation for the case '{}'", recording.path(), name);
     Tape tape;
-    std::map<std::string, Var> inputs;
-    const std::string prefix = name + "/input/";
-    for (const NamedTensor& one : recording.tensors())
-      if (one.name.starts_with(prefix) && one.value.is_floating())
-        inputs.emplace(one.name.substr(prefix.size()), tape.leaf(recording.get(one.name)));
-    const Var output = known->second({recording, prefix, inputs});
+    const OpInputs inputs(tape, recording, name + "/input/");
+    const Var output = known->second(inputs);
     recording.compare(name + "/expect/output", output.value(), recording.output_tolerance());
     const Tensor cotangent = recording.get(name + "/cotangent").reshape(output.shape());
     tape.backward({&output, 1}, {&cotangent, 1});
-    for (const auto& [argument, input] : inputs)
+    for (const auto& [argument, input] : inputs.vars)
       recording.compare(name + "/expect/grad/" + argument, input.grad(), recording.gradient_tolerance());
   }
 }
 
-// ---- recurrent layers and whole models --------------------------------------------------------------------------------
+// ---- layers and whole models --------------------------------------------------------------------------------------
 
 void compare_gradients(Recording& recording, const std::vector<Parameter*>& parameters) {
   for (Parameter* parameter : parameters)
@@ -182,6 +194,77 @@ void load(const Recording& recording, const std::vector<Parameter*>& parameters)
   SafetensorsFile file;
   file.tensors = recording.tensors();
   load_weights(parameters, file, recording.path(), "param/");
+}
+
+// Outputs as they are compared, and the cotangents with which they are differentiated.
+struct Outputs {
+  Recording& recording;
+  std::vector<Var> outputs = {};
+  std::vector<Tensor> cotangents = {};
+
+  void compare(const std::string& name, const Var& output) {
+    recording.compare("expect/" + name, output.value(), recording.output_tolerance());
+    outputs.push_back(output);
+    cotangents.push_back(recording.get("cotangent/" + name));
+  }
+};
+
+// PyTorch's key_padding_mask is true where there is no token; ours are true where there is one.
+Tensor real_tokens(const Recording& recording) {
+  if (!recording.has("input/key_padding_mask")) return {};
+  std::vector<bool> real = recording.get("input/key_padding_mask").to_vector<bool>();
+  real.flip();
+  return Tensor::from<bool>(real, recording.get("input/key_padding_mask").shape());
+}
+
+// A layer that looks at whole sequences, by the name of PyTorch's.
+void replay_layer(Recording& recording) {
+  const std::string name = recording.config("layer", "");
+  const i64 width = recording.config("width", i64{0}), heads = recording.config("heads", i64{1});
+  const bool causal = recording.config("causal", false);
+  const Tensor mask = real_tokens(recording);
+  nn::Mode mode = nn::Mode::evaluation();
+
+  nn::Module root;
+  std::unique_ptr<nn::Module> owner;
+  std::function<nn::MultiHeadOutput(const OpInputs&)> call;
+  if (name == "LayerNorm") {
+    auto layer = std::make_unique<nn::LayerNorm>(root, "", width, recording.config("eps", 1e-5));
+    call = [&norm = *layer](const OpInputs& in) { return nn::MultiHeadOutput{norm(in["x"]), {}}; };
+    owner = std::move(layer);
+  } else if (name == "MultiheadAttention") {
+    auto layer = std::make_unique<nn::MultiHeadAttention>(root, "", width, heads);
+    call = [&, &attention = *layer](const OpInputs& in) {
+      const Var &query = in["query"], &key = in.has("key") ? in["key"] : query, &value = in.has("value") ? in["value"] : key;
+      return attention(query, key, value, mask, causal, mode);
+    };
+    owner = std::move(layer);
+  } else if (name == "TransformerEncoderLayer") {
+    auto layer = std::make_unique<nn::SelfAttentionLayer>(
+        root, "",
+        nn::SelfAttentionOptions{.width = width,
+                                 .heads = heads,
+                                 .feed_forward = recording.config("feed_forward", i64{0}),
+                                 .norm_first = recording.config("norm_first", false)});
+    call = [&, &attention = *layer](const OpInputs& in) { return attention(in["x"], mask, causal, mode); };
+    owner = std::move(layer);
+  } else {
+    throw_error("{}: there is no layer '{}'", recording.path(), name);
+  }
+  Generator generator;
+  nn::ParameterBlock block(*owner, recording.dtype(), generator);
+  load(recording, block.parameters());
+
+  Tape tape;
+  const OpInputs inputs(tape, recording, "input/");
+  const nn::MultiHeadOutput result = call(inputs);
+  Outputs all{recording};
+  all.compare("output", result.output);
+  if (recording.has("expect/weights")) all.compare("weights", result.weights);
+  tape.backward(all.outputs, all.cotangents);
+  for (const auto& [argument, input] : inputs.vars)
+    recording.compare("expect/grad/" + argument, input.grad(), recording.gradient_tolerance());
+  compare_gradients(recording, block.parameters());
 }
 
 void replay_recurrent(Recording& recording) {
@@ -204,17 +287,11 @@ void replay_recurrent(Recording& recording) {
   nn::Mode mode = nn::Mode::evaluation();
   const Var x = tape.leaf(recording.get("input/x"));
   const nn::Recurrent::Output out = layer(x, recording.get("input/lengths"), mode);
-  std::vector<Var> outputs;
-  std::vector<Tensor> cotangents;
-  const auto compare = [&](const std::string& name, const Var& output) {
-    recording.compare("expect/" + name, output.value(), recording.output_tolerance());
-    outputs.push_back(output);
-    cotangents.push_back(recording.get("cotangent/" + name));
-  };
-  compare("output", out.output);
-  compare("h_n", stack(out.h_n, 0));
-  if (!out.c_n.empty()) compare("c_n", stack(out.c_n, 0));
-  tape.backward(outputs, cotangents);
+  Outputs all{recording};
+  all.compare("output", out.output);
+  all.compare("h_n", stack(out.h_n, 0));
+  if (!out.c_n.empty()) all.compare("c_n", stack(out.c_n, 0));
+  tape.backward(all.outputs, all.cotangents);
   recording.compare("expect/grad/x", x.grad(), recording.gradient_tolerance());
   compare_gradients(recording, block.parameters());
 }
@@ -310,6 +387,8 @@ ParityResult check_parity(const std::string& path, DType dtype) {
   const std::string kind = recording.result().kind;
   if (kind == "ops")
     replay_ops(recording);
+  else if (kind == "layer")
+    replay_layer(recording);
   else if (kind == "recurrent")
     replay_recurrent(recording);
   else if (kind == "seq2seq")

@@ -3,6 +3,10 @@
 //
 // A recording is a safetensors file whose metadata entry `fixture` is JSON with `kind` and `config`:
 //   ops        NAME/input/ARG, NAME/cotangent, NAME/expect/output, NAME/expect/grad/ARG for each NAME of `cases`
+//   layer      param/*, input/ARG, input/key_padding_mask (bool, true = no token), cotangent/output, expect/output,
+//              expect/grad/*; where the attention's weights are recorded cotangent/weights, expect/weights. `config` has
+//              layer: LayerNorm (x), MultiheadAttention (query, and key and value where they differ from it) or
+//              TransformerEncoderLayer (x), width, and as they apply eps, heads, feed_forward, norm_first, causal
 //   recurrent  param/*, input/x, input/lengths, cotangent/*, expect/output, expect/h_n, expect/grad/*
 //   seq2seq    param/*, input/src, input/src_lengths, input/tgt_in, input/tgt_out, expect/logits, loss, encoder_outputs,
 //              attention_weights, grad/*, grad_norm, and after five steps of Adam losses, after5/*

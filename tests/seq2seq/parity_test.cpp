@@ -26,6 +26,15 @@ std::vector<std::string> files() {
   return names;
 }
 
+// By the name of its file.
+std::string kind_of(const std::string& name) {
+  for (const char* kind : {"ops", "seq2seq"})
+    if (name.starts_with(kind)) return kind;
+  for (const char* layer : {"layer_norm", "multi_head", "self_attention"})
+    if (name.starts_with(layer)) return "layer";
+  return "recurrent";
+}
+
 // A copy with a change to its tensors or metadata.
 std::string changed(const TemporaryFolder& folder, const std::string& name,
                     const std::function<void(SafetensorsFile&)>& change) {
@@ -58,7 +67,7 @@ std::string with_fixture(const TemporaryFolder& folder, const std::string& name,
 
 TEST_CASE("every recording is met, in f64 and f32") {
   const std::vector<std::string> names = files();
-  CHECK(names.size() >= 14);
+  CHECK(names.size() == 24);
   for (const std::string& name : names)
     for (DType dtype : {DType::f64, DType::f32}) {
       const ParityResult result = check_parity(recordings + name, dtype);
@@ -67,8 +76,8 @@ TEST_CASE("every recording is met, in f64 and f32") {
       CAPTURE(worst);
       CAPTURE(result.worst_deviation);
       CHECK(result.ok());
-      CHECK(result.compared >= 7);
-      CHECK(result.kind == (name.starts_with("ops") ? "ops" : name.starts_with("seq2seq") ? "seq2seq" : "recurrent"));
+      CHECK(result.compared >= (name == "layer_norm.safetensors" ? 4 : 7));
+      CHECK(result.kind == kind_of(name));
     }
 }
 
@@ -79,6 +88,12 @@ TEST_CASE("a recording with one number off by 1e-6 fails and names the tensor") 
         "cross_entropy_smooth0.1/expect/output"}},
       {"gru_2layer_bi.safetensors",
        {"expect/output", "expect/h_n", "expect/grad/x", "expect/grad/weight_hh_l1_reverse", "expect/grad/bias_ih_l0"}},
+      {"ops_attention.safetensors", {"scaled_dot_product_masked/expect/output", "scaled_dot_product_causal/expect/grad/key"}},
+      {"layer_norm.safetensors", {"expect/output", "expect/grad/x", "expect/grad/weight", "expect/grad/bias"}},
+      {"multi_head_self_causal_padding.safetensors",
+       {"expect/output", "expect/weights", "expect/grad/query", "expect/grad/in_proj_weight", "expect/grad/out_proj.bias"}},
+      {"self_attention_norm_first.safetensors",
+       {"expect/output", "expect/grad/x", "expect/grad/self_attn.in_proj_bias", "expect/grad/norm2.weight"}},
       {"lstm_2layer_bi.safetensors", {"expect/output", "expect/c_n", "expect/grad/bias_hh_l1_reverse"}},
       {"seq2seq_gru_bi_sdp.safetensors",
        {"expect/encoder_outputs", "expect/logits", "expect/attention_weights", "expect/loss", "expect/grad_norm",
@@ -115,14 +130,35 @@ TEST_CASE("a number that is not one fails, whatever stands elsewhere") {
 
 TEST_CASE("a changed input or weight is seen as well") {
   TemporaryFolder folder;
-  for (const char* name :
-       {"param/encoder.bridge.weight", "param/decoder.attention.W_q.bias", "param/encoder.embedding.weight"}) {
-    const std::string path = changed(folder, "seq2seq_gru_bi_sdp.safetensors", [&](SafetensorsFile& file) {
-      const Tensor& weight = tensor(file, name);
+  const std::pair<const char*, const char*> all[] = {
+      {"seq2seq_gru_bi_sdp.safetensors", "param/encoder.bridge.weight"},
+      {"seq2seq_gru_bi_sdp.safetensors", "param/decoder.attention.W_q.bias"},
+      {"seq2seq_gru_bi_sdp.safetensors", "param/encoder.embedding.weight"},
+      {"multi_head.safetensors", "param/in_proj_weight"},
+      {"multi_head.safetensors", "input/value"},
+      {"self_attention.safetensors", "param/norm1.bias"},
+      {"layer_norm.safetensors", "param/weight"},
+  };
+  for (const auto& [name, changed_one] : all) {
+    const std::string path = changed(folder, name, [&one = changed_one](SafetensorsFile& file) {
+      const Tensor& weight = tensor(file, one);
       weight.mutable_data<double>()[weight.numel() / 2] += 1e-3;
     });
     CHECK(!check_parity(path, DType::f64).ok());
   }
+  // Masks and where the norms stand matter, too.
+  CHECK(!check_parity(
+             changed(folder, "multi_head_padding.safetensors",
+                     [](SafetensorsFile& file) { tensor(file, "input/key_padding_mask").mutable_data<bool>()[1] ^= true; }),
+             DType::f64)
+             .ok());
+  const std::pair<const char*, std::pair<const char*, const char*>> settings[] = {
+      {"multi_head_one_head_causal.safetensors", {"\"causal\": true", "\"causal\": false"}},
+      {"self_attention_norm_first.safetensors", {"\"norm_first\": true", "\"norm_first\": false"}},
+      {"layer_norm.safetensors", {"\"eps\": 0.001", "\"eps\": 0.002"}},
+  };
+  for (const auto& [name, setting] : settings)
+    CHECK(!check_parity(with_fixture(folder, name, setting.first, setting.second), DType::f64).ok());
 }
 
 TEST_CASE("what no recording is, or none that is known here, is refused by name") {
@@ -151,6 +187,11 @@ TEST_CASE("what no recording is, or none that is known here, is refused by name"
   };
   const std::string gru = "gru_1layer_uni.safetensors", model = "seq2seq_gru_bi_sdp.safetensors";
   CHECK(config(gru, "\"gru\"", "\"qrnn\"") == copy + ": there is no recurrent cell 'qrnn'");
+  CHECK(config("multi_head.safetensors", "\"MultiheadAttention\"", "\"Mamba\"") == copy + ": there is no layer 'Mamba'");
+  CHECK(config("multi_head.safetensors", "\"heads\": 2", "\"heads\": 3") ==
+        copy + ": expect/weights has shape (3, 2, 3, 5), ours has (3, 3, 3, 5)");
+  CHECK(config("multi_head.safetensors", "\"heads\": 2", "\"heads\": 4") ==
+        "[multi_head_attention] a width of 6 cannot be shared among 4 heads: the heads must divide it");
   CHECK(config(gru, "\"num_layers\": 1", "\"num_layers\": \"1\"") == copy + ": setting 'num_layers' has the value \"1\"");
   CHECK(config(gru, "\"bidirectional\": false", "\"bidirectional\": 0") == copy + ": setting 'bidirectional' has the value 0");
   CHECK(config(gru, "\"hidden_size\": 4", "\"hidden_size\": 5") ==
