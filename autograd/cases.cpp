@@ -31,6 +31,7 @@ std::string Case::description() const {
     text += fmt::format("{}{} parameters of {} entries", text.empty() ? "" : ", ", parameters.size(), entries);
   for (const Domain& domain : domains) text += fmt::format("; {} in ({}, {})", domain.argument, domain.low, domain.high);
   if (kink_distance < infinity) text += fmt::format("; kinks {} away", kink_distance);
+  if (nondet_tol > 0) text += fmt::format("; runs differ by {}", nondet_tol);
   return text + fmt::format("; tolerance {:.0e}, in f32 {:.0e}", rtol, rtol_f32);
 }
 

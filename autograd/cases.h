@@ -38,6 +38,7 @@ struct Case {
   double kink_distance = infinity;  // how far one entry can move before it meets a kink or a jump
   double rtol = GradcheckOptions().rtol;
   double rtol_f32 = GradcheckOptions::for_dtype(DType::f32).rtol;
+  double nondet_tol = 0;
 
   Case& domain(const std::string& argument, double low, double high) {
     domains.push_back({argument, low, high});
@@ -45,6 +46,17 @@ struct Case {
   }
   Case& kinks(double distance) {
     kink_distance = distance;
+    return *this;
+  }
+  Case& nondeterministic(double furthest_apart) {  // by how much results may differ from run to run
+    nondet_tol = furthest_apart;
+    return *this;
+  }
+  // A module's, which lives as long as the case.
+  template <class Module>
+  Case& parameters_of(const std::shared_ptr<Module>& module) {
+    parameters = module->parameters();
+    owner = module;
     return *this;
   }
   Case& tolerance_f32(double largest_relative_error) {

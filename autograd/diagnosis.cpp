@@ -7,7 +7,20 @@
 namespace seqgrad {
 namespace {
 
-bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+// NaN is the same as itself.
+double distance(double a, double b) {
+  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
+  const double apart = std::fabs(a - b);
+  return std::isnan(apart) ? std::numeric_limits<double>::infinity() : apart;
+}
+
+// Where two vectors are furthest apart.
+std::size_t furthest(const std::vector<double>& a, const std::vector<double>& b) {
+  std::size_t worst = 0;
+  for (std::size_t i = 1; i < a.size(); ++i)
+    if (distance(a[i], b[i]) > distance(a[worst], b[worst])) worst = i;
+  return worst;
+}
 
 // A shape in a message, "(3, 4)", at `text`; moves text behind it.
 Dims read_shape(const char*& text) {
@@ -49,26 +62,15 @@ class Diagnosis {
 
   std::string run() {
     using Experiment = std::string (Diagnosis::*)();
-    for (const Experiment experiment :
-         {&Diagnosis::not_deterministic, &Diagnosis::not_a_number, &Diagnosis::overwritten, &Diagnosis::rounded,
-          &Diagnosis::kink, &Diagnosis::unresolved, &Diagnosis::not_contiguous, &Diagnosis::pattern})
+    for (const Experiment experiment : {&Diagnosis::not_deterministic, &Diagnosis::not_a_number, &Diagnosis::overwritten,
+                                        &Diagnosis::rounded, &Diagnosis::step_too_small, &Diagnosis::kink,
+                                        &Diagnosis::unresolved, &Diagnosis::not_contiguous, &Diagnosis::pattern})
       if (std::string cause = (this->*experiment)(); !cause.empty()) return cause;
     return "";
   }
 
  private:
-  std::string not_deterministic() {
-    const double first = point_.value(), second = point_.value();
-    if (!same(first, second))
-      return fmt::format("the forward is not deterministic: at one point it gave {:.12g}, and then {:.12g}", first, second);
-    const std::vector<Tensor> again = point_.gradients(options_.dtype);
-    for (std::size_t i = 0; i < again.size(); ++i) {
-      const std::vector<double> before = all_gradients_[i].to_vector<double>(), after = again[i].to_vector<double>();
-      if (!std::equal(before.begin(), before.end(), after.begin(), same))
-        return fmt::format("the backward is not deterministic: two runs gave {} different gradients", name(i));
-    }
-    return "";
-  }
+  std::string not_deterministic() { return seqgrad::not_deterministic(point_, all_gradients_, options_); }
 
   std::string not_a_number() {
     const double value = point_.value();
@@ -106,6 +108,17 @@ class Diagnosis {
       return fmt::format("f32 rounding: the forward gives the same value in steps of {:.0e}, so it computes in less than f64",
                          tiny);
     return "";
+  }
+
+  std::string step_too_small() {
+    GradcheckOptions usual;
+    const double h = std::min(usual.eps * std::max(1.0, std::fabs(x_)), options_.reach / 2.5);
+    if (h <= h_) return "";
+    const double better = std::fabs(a_ - numeric(h));
+    if (!(better < std::fabs(a_ - n_) / 20)) return "";
+    return fmt::format(
+        "the step is too small: f64's rounding hides what it changes; with eps {:.0e} the relative error is {:.1e}", usual.eps,
+        better / std::max(std::fabs(a_), options_.floor));
   }
 
   // The slopes to both sides, of second order, and how much they differ.
@@ -312,6 +325,53 @@ std::string likely_cause(const std::string& error) {
   std::sort(a.begin(), a.end());
   std::sort(b.begin(), b.end());
   return a == b ? "the gradient is transposed" : "";
+}
+
+std::string not_deterministic(CheckedPoint& point, const std::vector<Tensor>& analytic, const GradcheckOptions& options) {
+  const std::vector<double> first = point.outputs(), second = point.outputs();
+  if (first.size() != second.size())
+    return fmt::format("the forward is not deterministic: it gave {} numbers, and then {}", first.size(), second.size());
+  if (const std::size_t i = furthest(first, second); !first.empty() && distance(first[i], second[i]) > options.nondet_tol)
+    return fmt::format("the forward is not deterministic: at one point it gave {:.12g}, and then {:.12g}", first[i], second[i]);
+  const std::vector<Tensor> again = point.gradients(options.dtype);
+  for (std::size_t i = 0; i < again.size(); ++i) {
+    const std::vector<double> before = analytic[i].to_vector<double>(), after = again[i].to_vector<double>();
+    const std::size_t k = furthest(before, after);
+    if (!before.empty() && distance(before[k], after[k]) > options.nondet_tol)
+      return fmt::format("the backward is not deterministic: two runs gave {} different gradients, {:.1e} apart",
+                         point.arguments()[i].name, distance(before[k], after[k]));
+  }
+  return "";
+}
+
+void compare_outputs_alone(GradcheckReport& report, CheckedPoint& point, const std::vector<Tensor>& analytic,
+                           const GradcheckOptions& options) {
+  const std::size_t outputs = point.cotangents().size();
+  if (outputs < 2) return;
+  std::vector<Tensor> sums;
+  for (const Tensor& gradient : analytic) sums.push_back(zeros_like(gradient));
+  for (std::size_t o = 0; o < outputs; ++o) {
+    std::vector<Tensor> alone;
+    try {
+      alone = point.gradients(options.dtype, 1, nullptr, o);
+    } catch (const Error& error) {
+      report.problem = fmt::format("where output {} alone gets a gradient: {}", o, error.what());
+      return;
+    }
+    for (std::size_t i = 0; i < alone.size(); ++i) {
+      const double* from = alone[i].data<double>();
+      double* to = sums[i].mutable_data<double>();
+      for (i64 k = 0; k < sums[i].numel(); ++k) to[k] += from[k];
+    }
+  }
+  GradcheckReport worst;
+  worst.rtol = report.rtol;
+  for (std::size_t i = 0; i < sums.size(); ++i)
+    compare(worst, point.arguments()[i], sums[i], analytic[i].to_vector<double>(), options.floor);
+  if (!(worst.error <= worst.rtol))
+    report.problem = fmt::format(
+        "the gradients that the {} outputs give alone do not add up: at {} to {:.12g}, where all together give {:.12g}",
+        outputs, worst_entry(worst), worst.analytic, worst.numeric);
 }
 
 void compare_twice(GradcheckReport& report, CheckedPoint& point, const std::vector<Tensor>& analytic,

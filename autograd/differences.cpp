@@ -8,10 +8,11 @@
 namespace seqgrad {
 namespace {
 
-double dot(const Tensor& a, const Tensor& b) {
-  const std::vector<double> x = a.to(DType::f64).to_vector<double>(), y = b.to_vector<double>();
+double dot(const std::vector<double>& entries, const std::vector<Tensor>& cotangents) {
   double sum = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) sum += x[i] * y[i];
+  std::size_t i = 0;
+  for (const Tensor& cotangent : cotangents)
+    for (const double c : cotangent.to_vector<double>()) sum += entries.at(i++) * c;
   return sum;
 }
 
@@ -42,22 +43,26 @@ class CheckedPoint::WithType {
 
 CheckedPoint::CheckedPoint(const GradcheckFunction& f, const std::vector<NamedTensor>& inputs,
                            const std::vector<Parameter*>& parameters, const GradcheckOptions& options)
-    : f_(f), inputs_(inputs.size()), parameters_(parameters), options_(options) {
+    : f_(f), parameters_(parameters), options_(options) {
   if (options.dtype != DType::f64 && options.dtype != DType::f32)
     throw_error("[gradcheck] gradients are f32 or f64, not {}", name_of(options.dtype));
   for (const Parameter* parameter : parameters)
     if (parameter->value.dtype() != DType::f64)
       throw_error("[gradcheck] parameter {} is {}: differences need f64", parameter->name, name_of(parameter->value.dtype()));
   const auto rounded = [&](const Tensor& x) { return x.to(options.dtype).to(DType::f64); };
-  for (const NamedTensor& input : inputs) arguments_.push_back({input.name, rounded(input.value.to(DType::f64)).clone()});
+  for (const NamedTensor& input : inputs) {
+    if (!input.value.defined()) throw_error("[gradcheck] {} is a tensor without contents", input.name);
+    constants_.push_back(input.value.is_floating() ? Tensor() : input.value);
+    if (input.value.is_floating()) arguments_.push_back({input.name, rounded(input.value.to(DType::f64)).clone()});
+  }
   for (Parameter* parameter : parameters) {
     originals_.push_back(parameter->value.clone());
     parameter->value.copy_from(rounded(originals_.back()));
     arguments_.push_back({parameter->name, parameter->value});
   }
   Tape tape;
-  std::vector<Var> leaves;
-  const std::vector<Var> outputs = call(tape, false, DType::f64, leaves);
+  std::vector<Var> vars;
+  const std::vector<Var> outputs = call(tape, false, DType::f64, vars);
   Generator generator(options.seed, 0x67726164);
   for (const Var& output : outputs) cotangents_.push_back(rounded(randn(output.shape(), DType::f64, generator)));
 }
@@ -66,47 +71,71 @@ CheckedPoint::~CheckedPoint() {
   for (std::size_t i = 0; i < originals_.size(); ++i) parameters_[i]->value.copy_from(originals_[i]);
 }
 
-std::vector<Var> CheckedPoint::call(Tape& tape, bool with_gradients, DType dtype, std::vector<Var>& leaves) {
-  if (leaves.empty())
-    for (std::size_t i = 0; i < inputs_; ++i) {
-      const Tensor value = arguments_[i].value.to(dtype);
-      leaves.push_back(with_gradients ? tape.leaf(value) : tape.constant(value));
+std::vector<Var> CheckedPoint::call(Tape& tape, bool with_gradients, DType dtype, std::vector<Var>& inputs) {
+  if (inputs.empty()) {
+    auto argument = arguments_.begin();
+    for (const Tensor& constant : constants_) {
+      const Tensor value = constant.defined() ? constant : argument++->value.to(dtype);
+      inputs.push_back(with_gradients && !constant.defined() ? tape.leaf(value) : tape.constant(value));
     }
-  if (with_gradients) return f_(tape, leaves);
+  }
+  if (with_gradients) return f_(tape, inputs);
   NoGrad values_only;
-  return f_(tape, leaves);
+  return f_(tape, inputs);
 }
 
-std::vector<Tensor> CheckedPoint::gradients(DType dtype, int copies, TapeProbe* probe) {
+std::vector<Tensor> CheckedPoint::gradients(DType dtype, int copies, TapeProbe* probe, std::optional<std::size_t> only) {
   const WithType typed(parameters_, dtype);
   for (Parameter* parameter : parameters_) parameter->has_grad = false;
   Tape tape;
   tape.set_probe(probe);
-  std::vector<Var> leaves, outputs;
+  std::vector<Var> inputs, outputs;
   std::vector<Tensor> cotangents;
   for (int copy = 0; copy < copies; ++copy) {
-    const std::vector<Var> more = call(tape, true, dtype, leaves);
+    const std::vector<Var> more = call(tape, true, dtype, inputs);
     if (more.size() != cotangents_.size())
       throw_error("[gradcheck] the function gave {} outputs, and then {}", cotangents_.size(), more.size());
-    outputs.insert(outputs.end(), more.begin(), more.end());
-    for (std::size_t i = 0; i < more.size(); ++i) cotangents.push_back(cotangents_[i].to(more[i].dtype()));
+    for (std::size_t i = 0; i < more.size(); ++i) {
+      if (only && i != *only) continue;
+      outputs.push_back(more[i]);
+      cotangents.push_back(cotangents_[i].to(more[i].dtype()));
+    }
   }
   tape.backward(outputs, cotangents);
   std::vector<Tensor> all;
-  for (const Var& leaf : leaves) all.push_back(leaf.grad().to(DType::f64).clone());
+  for (const Var& input : inputs)
+    if (input.requires_grad()) all.push_back(input.grad().to(DType::f64).clone());
   for (const Parameter* parameter : parameters_)
     all.push_back(parameter->has_grad ? parameter->grad.to(DType::f64).clone() : zeros(parameter->value.shape(), DType::f64));
   return all;
 }
 
-double CheckedPoint::value(const std::vector<Tensor>& cotangents, TapeProbe* probe) {
+std::vector<double> CheckedPoint::outputs(TapeProbe* probe) {
   Tape tape;
   tape.set_probe(probe);
-  std::vector<Var> leaves;
-  const std::vector<Var> outputs = call(tape, false, DType::f64, leaves);
-  double sum = 0;
-  for (std::size_t i = 0; i < outputs.size(); ++i) sum += dot(outputs[i].value(), cotangents.at(i));
-  return sum;
+  std::vector<Var> inputs;
+  std::vector<double> entries;
+  for (const Var& output : call(tape, false, DType::f64, inputs)) {
+    const std::vector<double> more = output.value().to(DType::f64).to_vector<double>();
+    entries.insert(entries.end(), more.begin(), more.end());
+  }
+  return entries;
+}
+
+double CheckedPoint::value() { return dot(outputs(), cotangents_); }
+
+template <class At>
+double CheckedPoint::slope(const At& at, double h, const std::vector<Tensor>& cotangents, TapeProbe* probe) {
+  const auto values = [&](int steps) {
+    at(steps);
+    return outputs(probe);
+  };
+  const std::vector<double> below = values(-1), far_below = values(-2);
+  std::vector<double> slopes = values(1);
+  const std::vector<double> far_above = values(2);
+  for (std::size_t i = 0; i < slopes.size(); ++i)
+    slopes[i] = (8 * (slopes[i] - below.at(i)) - (far_above.at(i) - far_below.at(i))) / (12 * h);
+  return dot(slopes, cotangents);
 }
 
 // The differences reach two steps from the point, and must not reach a kink.
@@ -120,13 +149,9 @@ double CheckedPoint::difference(std::size_t argument, i64 entry, double h, const
                                 TapeProbe* probe) {
   const Argument& varied = arguments_[argument];
   const double x = varied.data()[entry];
-  const auto at = [&](double where) {
-    varied.data()[entry] = where;
-    return value(cotangents, probe);
-  };
-  const double slope = (at(x - 2 * h) - 8 * at(x - h) + 8 * at(x + h) - at(x + 2 * h)) / (12 * h);
+  const double found = slope([&](int steps) { varied.data()[entry] = x + steps * h; }, h, cotangents, probe);
   varied.data()[entry] = x;
-  return slope;
+  return found;
 }
 
 std::vector<double> CheckedPoint::differences(std::size_t argument) {
@@ -142,14 +167,13 @@ double CheckedPoint::along(std::size_t argument, i64 begin, const std::vector<do
   double most = 0;
   for (const double d : direction) most = std::max(most, std::fabs(d));
   const double h = std::min(options_.eps, options_.reach / (2.5 * most));
-  const auto at = [&](double steps) {
+  const auto at = [&](int steps) {
     double* y = varied.data() + begin;
     for (std::size_t i = 0; i < direction.size(); ++i) y[i] = start[i] + steps * h * direction[i];
-    return value();
   };
-  const double slope = (at(-2) - 8 * at(-1) + 8 * at(1) - at(2)) / (12 * h);
+  const double found = slope(at, h, cotangents_, nullptr);
   std::copy(start.begin(), start.end(), varied.data() + begin);
-  return slope;
+  return found;
 }
 
 Dims unravel(i64 flat, const Dims& shape) {

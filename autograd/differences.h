@@ -3,6 +3,7 @@
 // Belongs to one thread at a time. While a CheckedPoint exists it owns the values of the parameters given to it.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "autograd/gradcheck.h"
@@ -28,14 +29,17 @@ class CheckedPoint {
   // Random, fixed by the options' seed: gradients of ones would hide mistakes that cancel in a sum.
   const std::vector<Tensor>& cotangents() const { return cotangents_; }
 
-  // The gradients of sum(f * cotangents) by the tape, one for each argument, in f64. `copies` of f are summed.
-  std::vector<Tensor> gradients(DType dtype, int copies = 1, TapeProbe* probe = nullptr);
-  // sum(f * cotangents) at the arguments' values, in f64.
-  double value(TapeProbe* probe = nullptr) { return value(cotangents_, probe); }
-  double value(const std::vector<Tensor>& cotangents, TapeProbe* probe = nullptr);
+  // The gradients of sum(f * cotangents) by the tape, one for each argument, in f64. `copies` of f are summed; `only` one of
+  // the outputs gets a cotangent, if it is given.
+  std::vector<Tensor> gradients(DType dtype, int copies = 1, TapeProbe* probe = nullptr, std::optional<std::size_t> only = {});
+  // Every entry of every output at the arguments' values, one after the other, in f64.
+  std::vector<double> outputs(TapeProbe* probe = nullptr);
+  double value();  // sum(f * cotangents)
 
   // The step for an entry of this value, and the derivative with respect to that entry:
   // f'(x) = (f(x-2h) - 8 f(x-h) + 8 f(x+h) - f(x+2h)) / 12h + O(h^4)  (Abramowitz and Stegun 25.3.6)
+  // The differences are taken output by output and summed then, so that large outputs that do not depend on the entry hide
+  // nothing of the small ones that do.
   double step(double x) const;
   double difference(std::size_t argument, i64 entry);
   double difference(std::size_t argument, i64 entry, double h, const std::vector<Tensor>& cotangents,
@@ -46,11 +50,14 @@ class CheckedPoint {
 
  private:
   class WithType;
-  std::vector<Var> call(Tape& tape, bool with_gradients, DType dtype, std::vector<Var>& leaves);
+  std::vector<Var> call(Tape& tape, bool with_gradients, DType dtype, std::vector<Var>& inputs);
+  // sum over the outputs' entries of cotangent times slope, where at(k) moves to k steps from the point.
+  template <class At>
+  double slope(const At& at, double h, const std::vector<Tensor>& cotangents, TapeProbe* probe);
 
   const GradcheckFunction& f_;
-  std::vector<Argument> arguments_;
-  std::size_t inputs_;
+  std::vector<Tensor> constants_;    // one for each input: what is passed on as it is, undefined for an argument
+  std::vector<Argument> arguments_;  // the other inputs, then the parameters
   std::vector<Parameter*> parameters_;
   std::vector<Tensor> originals_;  // the parameters' values before
   std::vector<Tensor> cotangents_;

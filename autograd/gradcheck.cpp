@@ -83,6 +83,16 @@ class AlongDirections {
   std::vector<double> gradient_;
 };
 
+void check(const GradcheckOptions& options) {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  require_between("[gradcheck] eps", options.eps, 0, 1);
+  require_between("[gradcheck] rtol", options.rtol, 0, 1);
+  require_between("[gradcheck] floor", options.floor, 0, infinity);
+  if (!(options.nondet_tol >= 0)) throw_error("[gradcheck] nondet_tol is {}: it must be at least 0", options.nondet_tol);
+  if (!(options.reach > 0)) throw_error("[gradcheck] reach is {}: it must be above 0", options.reach);
+  if (options.directions < 0) throw_error("[gradcheck] directions is {}: it must be at least 0", options.directions);
+}
+
 }  // namespace
 
 GradcheckOptions GradcheckOptions::for_dtype(DType dtype) {
@@ -95,11 +105,26 @@ GradcheckOptions GradcheckOptions::for_dtype(DType dtype) {
   return options;
 }
 
+void detail::wrong_argument_count(std::size_t takes, std::size_t inputs) {
+  throw_error("[gradcheck] the function takes {}, not {}", counted(static_cast<i64>(takes), "argument", "arguments"), inputs);
+}
+
+void require_between(const std::string& name, double value, double low, double high) {
+  if (value > low && value < high) return;
+  throw_error("{} is {}: it must be above {} and {}", name, value, low,
+              high < std::numeric_limits<double>::infinity() ? fmt::format("below {}", high) : "finite");
+}
+
 GradcheckReport gradcheck_function(const GradcheckFunction& f, const std::vector<NamedTensor>& inputs,
                                    const std::vector<Parameter*>& parameters, const GradcheckOptions& options) {
+  check(options);
   GradcheckReport report;
   report.rtol = options.rtol;
   CheckedPoint point(f, inputs, parameters, options);
+  if (point.arguments().empty()) {
+    report.problem = "nothing was compared: there is no floating-point argument";
+    return report;
+  }
   const std::vector<Tensor> analytic = point.gradients(options.dtype);
   for (std::size_t i = 0; i < analytic.size(); ++i) {
     const CheckedPoint::Argument& argument = point.arguments()[i];
@@ -120,18 +145,25 @@ GradcheckReport gradcheck_function(const GradcheckFunction& f, const std::vector
   else if (silent)
     report.problem = "nothing was compared: the function gives no numbers";
   else if (report.ok())
-    compare_twice(report, point, analytic, options);
+    report.problem = not_deterministic(point, analytic, options);
+  if (report.ok()) compare_twice(report, point, analytic, options);
+  if (report.ok()) compare_outputs_alone(report, point, analytic, options);
   if (report.problem.empty() && !report.ok() && options.diagnose) report.cause = likely_cause(point, analytic, report, options);
   return report;
+}
+
+std::string counted(i64 count, const char* one, const char* many) {
+  return fmt::format("{} {}", count, count == 1 ? one : many);
 }
 
 std::string to_string(const GradcheckReport& report) {
   const std::string cause = report.cause.empty() ? "" : fmt::format("  likely cause: {}\n", report.cause);
   if (!report.problem.empty()) return fmt::format("FAILED: {}\n{}", report.problem, cause);
-  std::string text =
-      fmt::format("{}: worst of {} {} is {}: analytic {:.12g}, numeric {:.12g}, relative error {:.2e}",
-                  report.ok() ? "ok" : "FAILED", report.compared, report.along_direction ? "directions" : "entries",
-                  worst_entry(report), report.analytic, report.numeric, report.error);
+  std::string text = fmt::format("{}: worst of {} is {}: analytic {:.12g}, numeric {:.12g}, relative error {:.2e}",
+                                 report.ok() ? "ok" : "FAILED",
+                                 report.along_direction ? counted(report.compared, "direction", "directions")
+                                                        : counted(report.compared, "entry", "entries"),
+                                 worst_entry(report), report.analytic, report.numeric, report.error);
   if (!report.ok()) text += fmt::format(" > {:.0e}", report.rtol);
   if (report.wrong > 0) text += fmt::format("; {} of {} entries fail", report.wrong, report.entries);
   return text + "\n" + cause;

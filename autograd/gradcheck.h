@@ -4,7 +4,8 @@
 //   fmt::print("{}", report);            // the worst entry by name and index, and the likely cause
 //   if (!report.ok()) return 1;
 //
-// Fails on NaN, on a gradient of the wrong shape, and when nothing was compared. Thread-safe as a whole call.
+// Fails on NaN, on a gradient of the wrong shape, on results that differ from run to run, and when nothing was compared.
+// Thread-safe as a whole call.
 #pragma once
 
 #include <functional>
@@ -13,6 +14,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "autograd/arity.h"
 #include "autograd/tape.h"
 #include "tensor/random.h"
 
@@ -23,11 +25,13 @@ namespace seqgrad {
 // derivative along a direction has on average, so that one where much cancels by chance raises no alarm.
 //
 // Besides, the gradient of f(x) + f(x) must be twice that of f(x), by the same measure: so a backward that overwrites where it
-// should add is caught even where f uses it once.
+// should add is caught even where f uses it once. And the gradients of several outputs must be the sum of those that each gives
+// alone: so a backward that counts on a gradient of every output is caught.
 struct GradcheckOptions {
   double eps = 1e-3;  // the differences' step is eps max(1, |x|)
   double rtol = 1e-7;
   double floor = 1e-4;
+  double nondet_tol = 0;     // how far apart the values, or the gradients, of two runs may be
   u64 seed = 1;              // of the cotangents and directions
   DType dtype = DType::f64;  // in which the gradients are computed; the differences are always f64's
   int directions = 0;        // 0: every entry; n: n random directions for each argument, which is fast for large ones
@@ -55,11 +59,14 @@ struct GradcheckReport {
 // The checked function: from leaves in the order of the inputs to one or more outputs.
 using GradcheckFunction = std::function<std::vector<Var>(Tape&, const std::vector<Var>&)>;
 
-// inputs are converted to f64. Parameters, when given, must be f64 and are checked as well, by their names.
+// Floating-point inputs are converted to f64 and checked; others, ids say, reach f as constants. Parameters, when given, must
+// be f64 and are checked as well, by their names. Errors: an option outside its domain, and whatever f throws.
 GradcheckReport gradcheck_function(const GradcheckFunction& f, const std::vector<NamedTensor>& inputs,
                                    const std::vector<Parameter*>& parameters = {}, const GradcheckOptions& options = {});
 
 namespace detail {
+
+[[noreturn]] void wrong_argument_count(std::size_t takes, std::size_t inputs);
 
 template <class F>
 std::vector<Var> call_with_vars(F& f, Tape& tape, const std::vector<Var>& v) {
@@ -69,23 +76,23 @@ std::vector<Var> call_with_vars(F& f, Tape& tape, const std::vector<Var>& v) {
     else
       return result;
   };
-  if constexpr (std::is_invocable_v<F, Tape&, const std::vector<Var>&>)
+  if constexpr (std::is_invocable_v<F&, Tape&, const std::vector<Var>&>) {
     return listed(f(tape, v));
-  else if constexpr (std::is_invocable_v<F, const std::vector<Var>&>)
+  } else if constexpr (std::is_invocable_v<F&, const std::vector<Var>&>) {
     return listed(f(v));
-  else if constexpr (std::is_invocable_v<F, Var>)
-    return listed(f(v.at(0)));
-  else if constexpr (std::is_invocable_v<F, Var, Var>)
-    return listed(f(v.at(0), v.at(1)));
-  else if constexpr (std::is_invocable_v<F, Var, Var, Var>)
-    return listed(f(v.at(0), v.at(1), v.at(2)));
-  else
-    return listed(f(v.at(0), v.at(1), v.at(2), v.at(3)));
+  } else {
+    constexpr std::size_t count = arity<F, Var>();
+    static_assert(count > 0, "f takes one to eight Vars, or a std::vector<Var>, or a Tape& and a std::vector<Var>");
+    if constexpr (count > 0) {
+      if (v.size() != count) wrong_argument_count(count, v.size());
+      return listed(call_with_elements(f, v));
+    }
+  }
 }
 
 }  // namespace detail
 
-// f takes one to four Vars, or a std::vector<Var>, or a Tape& and a std::vector<Var>; it returns a Var or several.
+// f takes one to eight Vars, or a std::vector<Var>, or a Tape& and a std::vector<Var>; it returns a Var or several.
 template <class F>
 GradcheckFunction gradcheck_callable(F f) {
   return [f](Tape& tape, const std::vector<Var>& v) mutable { return detail::call_with_vars(f, tape, v); };
@@ -98,6 +105,10 @@ GradcheckReport gradcheck(F f, const std::vector<Tensor>& inputs, const Gradchec
   return gradcheck_function(gradcheck_callable(std::move(f)), named, {}, options);
 }
 
+// Error: "[gradcheck] rtol is 0: it must be above 0 and below 1". NaN is outside.
+void require_between(const std::string& name, double value, double low, double high);
+
+std::string counted(i64 count, const char* one, const char* many);  // "1 entry", "3 entries"
 std::string to_string(const GradcheckReport& report);
 std::string worst_entry(const GradcheckReport& report);  // "encoder.gru.weight_hh_l0 (3, 1)"
 

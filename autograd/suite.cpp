@@ -11,9 +11,9 @@
 namespace seqgrad {
 
 void SuiteOptions::check() const {
-  if (eps && !(*eps > 0 && *eps < 1)) throw_error("eps is {}: it must be above 0 and below 1", *eps);
-  if (rtol && !(*rtol > 0)) throw_error("rtol is {}: it must be above 0", *rtol);
-  if (atol && !(*atol > 0)) throw_error("atol is {}: it must be above 0", *atol);
+  if (eps) require_between("eps", *eps, 0, 1);
+  if (rtol) require_between("rtol", *rtol, 0, 1);
+  if (atol) require_between("atol", *atol, 0, infinity);
 }
 
 GradcheckOptions SuiteOptions::for_case(const Case& one) const {
@@ -22,6 +22,7 @@ GradcheckOptions SuiteOptions::for_case(const Case& one) const {
   if (eps) options.eps = *eps;
   if (atol) options.floor = *atol / options.rtol;
   options.seed = seed;
+  options.nondet_tol = one.nondet_tol;
   options.directions = directions;
   return options;
 }

@@ -20,7 +20,7 @@ struct SuiteOptions {
   u64 seed = GradcheckOptions().seed;
   int directions = 0;  // 0: every entry; n: n random directions for each argument
 
-  // Error: "rtol is 0: it must be above 0".
+  // Error: "rtol is 0: it must be above 0 and below 1".
   void check() const;
   GradcheckOptions for_case(const Case& one) const;
 };

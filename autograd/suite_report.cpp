@@ -71,9 +71,11 @@ std::string table_row(const CaseResult& result, std::size_t width) {
 
 std::string table_end(const SuiteReport& report) {
   const CaseResult& worst = report.worst();
-  std::string text = fmt::format("\n{} cases, {} {} in {:.1f} s; worst relative error {:.1e} of {:.0e} allowed, in {}: {}\n",
-                                 report.results.size(), report.compared(), unit(report.options), report.seconds,
-                                 worst.report.error, worst.report.rtol, worst.name, worst_entry(worst.report));
+  std::string text = fmt::format("\n{}, {} in {:.1f} s; worst relative error {:.1e} of {:.0e} allowed, in {}: {}\n",
+                                 counted(static_cast<i64>(report.results.size()), "case", "cases"),
+                                 report.options.directions > 0 ? counted(report.compared(), "direction", "directions")
+                                                               : counted(report.compared(), "entry", "entries"),
+                                 report.seconds, worst.report.error, worst.report.rtol, worst.name, worst_entry(worst.report));
   for (const CaseResult& result : report.results)
     if (!result.report.ok())
       text += fmt::format("{}: {}\n", result.name, without_line_breaks_at_the_end(to_string(result.report)));

@@ -1,5 +1,7 @@
 #include "tools/gradient_suite.h"
 
+#include <filesystem>
+
 #include "autograd/suite.h"
 #include "kernels/error.h"
 #include "tensor/file.h"
@@ -29,9 +31,11 @@ void GradientSuite::run(const Cases& cases) {
   options.seed = static_cast<u64>(seed);
   options.directions = fast ? fast_directions : 0;
   options.check();
+  if (list && !junit.empty()) throw_error("--junit takes results, and --list checks nothing: leave one of them out");
   const std::vector<const Case*> cases_to_run = chosen(cases, options);
   if (list) return write_result(json ? list_as_json(cases_to_run) : list_as_text(cases_to_run));
 
+  if (!junit.empty() && !std::filesystem::is_fifo(junit)) AtomicFile can_be_written(junit);  // before the work, not after it
   std::size_t width = 4;
   for (const Case* one : cases_to_run) width = std::max(width, one->name.size());
   if (!json) write_result(table_head(width, options));

@@ -1,5 +1,7 @@
 #include "tools/program.h"
 
+#include <cerrno>
+#include <cstdlib>
 #include <exception>
 #include <new>
 
@@ -75,6 +77,8 @@ std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
   if (lacks_command) return fmt::format("a command is missing: {}", help);
   if (const std::size_t at = text.find(": 1 required "); at != text.npos && text.ends_with(" missing"))
     return fmt::format("{} needs a value", text.substr(0, at));
+  if (const std::size_t at = text.find(": is '"); at != text.npos && dynamic_cast<const CLI::ValidationError*>(&error))
+    return text.erase(at, 1);
   if (const std::string start = "Could not convert: "; text.starts_with(start)) {
     const std::size_t equals = text.find(" = ");
     if (equals != text.npos)
@@ -82,6 +86,18 @@ std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
                          text.substr(equals + 3));
   }
   return text;
+}
+
+// CLI11 takes the nearest number that fits for one that does not.
+void refuse_overflow(CLI::App& command) {
+  for (CLI::Option* option : command.get_options())
+    if (option->get_type_name() == "N")
+      option->check([](const std::string& text) {
+        errno = 0;
+        std::strtoll(text.c_str(), nullptr, 10);
+        return errno == ERANGE ? fmt::format("is '{}': it must fit into 64 bits", text) : "";
+      });
+  for (CLI::App* subcommand : command.get_subcommands([](CLI::App*) { return true; })) refuse_overflow(*subcommand);
 }
 
 void parse_and_run(CLI::App& program, int count, char** arguments) {
@@ -120,6 +136,7 @@ int run_program(const std::string& name, const std::string& description, const s
     program.set_version_flag("--version", version);
     program.option_defaults()->take_last();  // of an option that is given twice
     declare(program);
+    refuse_overflow(program);
     parse_and_run(program, count, arguments);
     return 0;
   } catch (const OutputClosed&) {

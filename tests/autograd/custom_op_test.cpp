@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <stdexcept>
 
 #include "autograd/gradcheck.h"
 #include "autograd/ops.h"
@@ -79,12 +80,63 @@ TEST_CASE("an undefined gradient is none") {
 }
 
 TEST_CASE("mistakes in a custom operation speak") {
-  const auto backward = [](const Tensor& dy, const Tensor&, const Tensor&) { return dy; };
-  const auto too_few = custom_op("pair", times, backward);
-  CHECK(message_of([&] {
-          gradcheck(too_few, {normal({3}, 1), normal({3}, 2)});
-        }) == "[pair] backward gave 1 gradients for 2 inputs");
-  CHECK(message_of([&] { gradcheck(too_few, {normal({3}, 1)}); }) == "the operation's functions take 2 tensors, not 1");
-  CHECK(message_of([&] { too_few(std::vector<Var>{}); }) == "[pair] needs at least one input");
-  CHECK(message_of([&] { times(normal({3}, 1), normal({4}, 1)); }) == "[map] the tensors differ in shape or type");
+  const Tensor x = normal({3}, 1);
+  const auto good = [](const Tensor& a) { return a.clone(); };
+  const auto gradient = [](const Tensor& dy, const Tensor&) { return dy; };
+  const auto complaint = [&](auto forward, auto backward, const std::vector<Tensor>& inputs) {
+    return message_of([&] { gradcheck(custom_op("mine", forward, backward), inputs); });
+  };
+  // Numbers of tensors.
+  const auto pair_gradient = [](const Tensor& dy, const Tensor&, const Tensor&) { return dy; };
+  CHECK(complaint(times, pair_gradient, {x, x}) == "[mine] backward gave 1 gradient for 2 inputs");
+  CHECK(complaint(times, pair_gradient, {x}) == "[mine] forward takes 2 inputs, not 1");
+  CHECK(complaint(times, gradient, {x, x}) == "[mine] backward takes 2 tensors, dy and the inputs, not 3");
+  CHECK(message_of([&] { custom_op("mine", times, pair_gradient)(std::vector<Var>{}); }) == "[mine] needs at least one input");
+  // What forward gives, and does.
+  CHECK(complaint([](const Tensor&) { return Tensor(); }, gradient, {x}) == "[mine] forward gave a tensor without contents");
+  CHECK(complaint([](const Tensor& a) { return zeros(a.shape(), DType::i64); }, gradient, {x}) ==
+        "[mine] forward gave i64: a gradient needs a floating-point tensor");
+  CHECK(complaint([](const Tensor&) -> Tensor { throw_error("too hot"); }, gradient, {x}) == "[mine] forward: too hot");
+  CHECK(complaint([](const Tensor& a) { return times(a, zeros({4}, DType::f64)); }, gradient, {x}) ==
+        "[mine] forward: [map] the tensors differ: f64 (3) and f64 (4)");
+  const auto in_place = [](const Tensor& a) {
+    a.mutable_data<double>()[0] = 7;
+    return a.clone();
+  };
+  CHECK(complaint(in_place, gradient, {x}) ==
+        "[mine] forward wrote into its argument 0, a tensor of shape (3) that others need: clone() it first");
+  // What backward gives, and does.
+  CHECK(complaint(good, [](const Tensor& dy, const Tensor&) { return dy.slice(0, 0, 2); }, {x}) ==
+        "[mine] a gradient of f64 (2) arrived for a value of f64 (3)");
+  CHECK(complaint(good, [](const Tensor& dy, const Tensor&) { return dy.to(DType::f32); }, {x}) ==
+        "[mine] a gradient of f32 (3) arrived for a value of f64 (3)");
+  CHECK(complaint(good, [](const Tensor&, const Tensor&) -> Tensor { throw_error("too cold"); }, {x}) ==
+        "[mine] backward: too cold");
+  for (const int written : {0, 1, 2}) {
+    const auto into = [written](const Tensor& dy, const Tensor& a, const Tensor& y) {
+      const Tensor* given[] = {&dy, &a, &y};
+      given[written]->mutable_data<double>()[0] = 7;
+      return dy;
+    };
+    CHECK(complaint(good, into, {x}) ==
+          fmt::format("[mine] backward wrote into its argument {}, a tensor of shape (3) that others need: clone() it first",
+                      written));
+  }
+  CHECK(message_of([&] { times(x, x.to(DType::f32)); }) == "[map] the tensors differ: f64 (3) and f32 (3)");
+}
+
+TEST_CASE("a custom operation that throws leaves a usable tape") {
+  bool fail = true;
+  const auto fragile = custom_op(
+      "fragile", [](const Tensor& x) { return x.clone(); },
+      [&](const Tensor& dy, const Tensor&) {
+        if (fail) throw std::runtime_error("no luck");
+        return dy;
+      });
+  Tape tape;
+  const Var x = tape.leaf(normal({3}, 1)), loss = sum(fragile(x));
+  CHECK_THROWS_WITH_AS(tape.backward(loss, {.keep_graph = true}), "no luck", std::runtime_error);
+  fail = false;
+  tape.backward(loss);
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{1, 1, 1});
 }

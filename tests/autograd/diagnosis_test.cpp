@@ -132,6 +132,15 @@ TEST_CASE("a tolerance that differences cannot meet") {
   names(cause_of([](Var v) { return tanh(v); }, {normal({5})}, options), "the tolerance is finer than differences resolve");
 }
 
+TEST_CASE("a step too small for f64") {
+  GradcheckOptions options;
+  for (const double eps : {1e-30, 1e-16, 1e-12}) {
+    options.eps = eps;
+    names(cause_of([](Var v) { return tanh(v) + 3.0; }, {normal({5})}, options),
+          "the step is too small: f64's rounding hides what it changes; with eps 1e-03 the relative error is ");
+  }
+}
+
 TEST_CASE("memory that is not contiguous") {
   // Reads its input's memory as if it had no gaps, in the backward only.
   const auto careless = [](Var v) {

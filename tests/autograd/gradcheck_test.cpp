@@ -154,6 +154,107 @@ TEST_CASE("a check that compares nothing fails") {
         "[backward] output 0 does not depend on anything that wants a gradient");
 }
 
+TEST_CASE("integers reach the function as they are; all else is checked in f64") {
+  const Tensor ids = Tensor::from<i64>({2, 0, 2}, {3});
+  const GradcheckReport report = gradcheck([](Var i, Var w) { return embedding(w, i.value()); }, {ids, normal({4, 2})});
+  CHECK(report.ok());
+  CHECK(report.compared == 8);
+  CHECK(report.argument == "argument 1");
+  CHECK(gradcheck([](Var x) { return tanh(x); }, {normal({3}).to(DType::f32)}).ok());
+  CHECK(to_string(gradcheck([](Var i) { return i; }, {ids})) ==
+        "FAILED: nothing was compared: there is no floating-point argument\n");
+  CHECK(message_of([] { gradcheck([](Var x) { return x; }, {Tensor()}); }) ==
+        "[gradcheck] argument 0 is a tensor without contents");
+}
+
+TEST_CASE("as many inputs as the function takes") {
+  const Tensor x = normal({2});
+  CHECK(gradcheck([](Var a, Var b, Var c, Var d, Var e, Var f) { return a * b + c * d + e * f; },
+                  {normal({2}, 1), normal({2}, 2), normal({2}, 3), normal({2}, 4), normal({2}, 5), normal({2}, 6)})
+            .ok());
+  CHECK(message_of([&] { gradcheck([](Var a, Var b) { return a * b; }, {x}); }) ==
+        "[gradcheck] the function takes 2 arguments, not 1");
+  CHECK(message_of([&] {
+          gradcheck([](Var a) { return a * a; }, {x, x});
+        }) == "[gradcheck] the function takes 1 argument, not 2");
+}
+
+TEST_CASE("options outside their domain") {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
+  const auto complaint = [](const GradcheckOptions& options) {
+    return message_of([&] { gradcheck([](Var x) { return x * x; }, {normal({2})}, options); });
+  };
+  CHECK(complaint({.eps = 0}) == "[gradcheck] eps is 0: it must be above 0 and below 1");
+  CHECK(complaint({.eps = -1e-3}) == "[gradcheck] eps is -0.001: it must be above 0 and below 1");
+  CHECK(complaint({.rtol = nan}) == "[gradcheck] rtol is nan: it must be above 0 and below 1");
+  CHECK(complaint({.rtol = infinity}) == "[gradcheck] rtol is inf: it must be above 0 and below 1");
+  CHECK(complaint({.floor = infinity}) == "[gradcheck] floor is inf: it must be above 0 and finite");
+  CHECK(complaint({.nondet_tol = nan}) == "[gradcheck] nondet_tol is nan: it must be at least 0");
+  CHECK(complaint({.directions = -1}) == "[gradcheck] directions is -1: it must be at least 0");
+  CHECK(complaint({.reach = 0}) == "[gradcheck] reach is 0: it must be above 0");
+  CHECK(complaint({.dtype = DType::i64}) == "[gradcheck] gradients are f32 or f64, not i64");
+}
+
+TEST_CASE("results that differ from run to run fail, however little, unless that is allowed") {
+  int calls = 0;
+  const auto shaken = [&](bool forward) {
+    return [&, forward](Var v) {
+      const Tensor x = v.value();
+      const double by = 1e-12 * ++calls;
+      const Tensor y = (v * (forward ? 2 + by : 2)).value();
+      return record("shaken", {v}, y, [=](const Tensor& dy) {
+        const Tensor dx = dy.clone();
+        for (i64 i = 0; i < dx.numel(); ++i) dx.mutable_data<double>()[i] *= forward ? 2 : 2 + by;
+        v.accumulate(dx);
+      });
+    };
+  };
+  const GradcheckReport forward = gradcheck(shaken(true), {normal({4})}), backward = gradcheck(shaken(false), {normal({4})});
+  CHECK(forward.error < forward.rtol);
+  CHECK(forward.problem.starts_with("the forward is not deterministic: at one point it gave "));
+  CHECK(!forward.ok());
+  CHECK(backward.error < backward.rtol);
+  CHECK(backward.problem.starts_with("the backward is not deterministic: two runs gave argument 0 different gradients, "));
+  CHECK(!backward.ok());
+  CHECK(gradcheck(shaken(true), {normal({4})}, {.nondet_tol = 1e-8}).ok());
+  CHECK(gradcheck(shaken(false), {normal({4})}, {.nondet_tol = 1e-8}).ok());
+  Cases cases;
+  CHECK(!run(cases.add("shaken", shaken(false), {normal({4})})).ok());
+}
+
+TEST_CASE("each of several outputs is differentiated alone, too") {
+  // Halves of x, of which the backward counts on both gradients, or takes an absent one for the other's.
+  const auto halves = [](auto absent) {
+    return [absent](Var x) {
+      const i64 middle = x.size(0) / 2;
+      const Tensor values[] = {x.value().slice(0, 0, middle).clone(), x.value().slice(0, middle, 2 * middle).clone()};
+      const Var first = record_many("halves", {&x, 1}, values, [=](const Tensor* dy) {
+        const Tensor dx = zeros({2 * middle}, DType::f64);
+        for (int i = 0; i < 2; ++i) {
+          const Tensor d = dy[i].defined() ? dy[i] : absent(dy[1 - i]);
+          if (d.defined()) dx.slice(0, i * middle, (i + 1) * middle).copy_from(d);
+        }
+        x.accumulate(dx);
+      });
+      return std::vector<Var>{first, x.tape().output(first, 1)};
+    };
+  };
+  CHECK(gradcheck(halves([](const Tensor&) { return Tensor(); }), {normal({6})}).ok());
+  const GradcheckReport mixed = gradcheck(halves([](const Tensor& other) { return other; }), {normal({6})});
+  CHECK(mixed.problem.starts_with("the gradients that the 2 outputs give alone do not add up: at argument 0 ("));
+  const GradcheckReport thrown =
+      gradcheck(halves([](const Tensor&) -> Tensor { throw_error("no gradient came"); }), {normal({6})});
+  CHECK(thrown.problem == "where output 0 alone gets a gradient: [halves] no gradient came");
+}
+
+TEST_CASE("large outputs hide nothing of small ones") {
+  const Tensor x = Tensor::from<double>({1, 1e8, -3e-3}, {3});
+  CHECK(gradcheck([](Var v) { return v * v; }, {x}).ok());
+  GradcheckOptions fast;
+  fast.directions = 3;
+  CHECK(gradcheck([](Var v) { return v * v; }, {x}, fast).ok());
+}
+
 TEST_CASE("several outputs and arguments; parameters by their names") {
   CHECK(gradcheck([](Var a, Var b) { return std::vector<Var>{a * b, a - b, a}; }, {normal({2, 3}), normal({3}, 6)}).ok());
   CHECK(gradcheck([](Var a, Var b, Var c, Var d) { return a * b + c * d; },

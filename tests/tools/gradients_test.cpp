@@ -52,7 +52,19 @@ TEST_CASE("options of the gradient check outside their domain") {
   };
   CHECK(complaint({"--dtype", "f16"}) == "seqgrad: dtype is 'f16': it must be one of f64|f32\n");
   CHECK(complaint({"--eps", "0"}) == "seqgrad: eps is 0: it must be above 0 and below 1\n");
-  CHECK(complaint({"--atol", "-1"}) == "seqgrad: atol is -1: it must be above 0\n");
+  CHECK(complaint({"--atol", "-1"}) == "seqgrad: atol is -1: it must be above 0 and finite\n");
+  CHECK(complaint({"--rtol", "1e400"}) == "seqgrad: rtol is inf: it must be above 0 and below 1\n");
   CHECK(complaint({"--seed", "-1"}) == "seqgrad: seed is -1: it must be at least 0\n");
+  CHECK(complaint({"--seed", "99999999999999999999"}) ==
+        "seqgrad: --seed is '99999999999999999999': it must fit into 64 bits\n");
+  CHECK(complaint({"--list", "--junit", "results.xml"}) ==
+        "seqgrad: --junit takes results, and --list checks nothing: leave one of them out\n");
   CHECK(complaint({"--rtol", "small"}) == "seqgrad: --rtol is 'small': it must be a number\n");
+}
+
+TEST_CASE("a JUnit file that cannot be written is noticed before the work") {
+  const Outcome outcome = seqgrad_program({"check", "gradients", "--junit", "/nonexistent/results.xml"});
+  CHECK(outcome.status == 1);
+  CHECK(outcome.out == "");
+  CHECK(outcome.err == "seqgrad: cannot write /nonexistent/results.xml: No such file or directory\n");
 }
