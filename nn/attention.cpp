@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "autograd/cases.h"
+
 namespace seqgrad::nn {
 namespace {
 
@@ -167,3 +169,41 @@ std::unique_ptr<Attention> make_attention(AttentionKind kind, Module& parent, co
 }
 
 }  // namespace seqgrad::nn
+
+namespace seqgrad {
+
+SEQGRAD_CASES(nn_attention) {
+  struct Owned : nn::Module {
+    Owned(nn::AttentionKind kind, i64 query)
+        : attention(make_attention(kind, *this, "attention", query, 4, 2)), block(*this, DType::f64, generator) {}
+    std::unique_ptr<nn::Attention> attention;
+    Generator generator{5};
+    nn::ParameterBlock block;
+  };
+  const Tensor padding = Tensor::from<bool>({true, true, false, false, true, false}, {2, 3});
+  for (const nn::NamedKind& one : nn::kinds) {
+    if (one.kind == nn::AttentionKind::none) continue;
+    const i64 width = one.kind == nn::AttentionKind::luong_dot ? 4 : 3;
+    const bool equal_weights = one.kind == nn::AttentionKind::mean;  // which have no gradient
+    const auto owned = std::make_shared<Owned>(one.kind, width);
+    // Two steps on one memory, as a decoder takes them.
+    const auto add = [&](const std::string& name, const Tensor& mask, i64 batch, i64 length) {
+      const auto f = [=](Var query, Var values) {
+        const nn::AttentionMemory memory = owned->attention->prepare(values, mask);
+        std::vector<Var> outputs;
+        for (const Var& q : {query, tanh(query)}) {
+          const nn::AttentionOutput step = (*owned->attention)(q, memory);
+          outputs.push_back(step.context);
+          if (!equal_weights) outputs.push_back(step.weights);
+        }
+        return outputs;
+      };
+      cases.add(name, f, {cases.normal({batch, width}), cases.normal({batch, length, 4})}, {"query", "values"})
+          .parameters_of(owned);
+    };
+    add(fmt::format("Attention/{}", one.name), padding, 2, 3);
+    add(fmt::format("Attention/{}, one position", one.name), {}, 1, 1);
+  }
+}
+
+}  // namespace seqgrad

@@ -26,9 +26,7 @@ SEQGRAD_CASES(nn_layer_norm) {
     nn::ParameterBlock block{*this, DType::f64, generator};
   };
   const auto owned = std::make_shared<Owned>();
-  Case& one = cases.add("LayerNorm", [=](Var x) { return owned->norm(tanh(x)); }, {cases.normal({2, 3, 4})}, {"x"});
-  one.parameters = owned->parameters();
-  one.owner = owned;
+  cases.add("LayerNorm", [=](Var x) { return owned->norm(tanh(x)); }, {cases.normal({2, 3, 4})}, {"x"}).parameters_of(owned);
 }
 
 }  // namespace seqgrad

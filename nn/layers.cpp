@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "autograd/cases.h"
+
 namespace seqgrad::nn {
 
 Linear::Linear(Module& parent, const std::string& name, i64 in, i64 out)
@@ -27,3 +29,28 @@ Var Dropout::operator()(const Var& x, Mode& mode) const {
 }
 
 }  // namespace seqgrad::nn
+
+namespace seqgrad {
+
+SEQGRAD_CASES(nn_layers) {
+  struct Owned : nn::Module {
+    nn::Linear linear{*this, "linear", 3, 2};
+    nn::Embedding embedding{*this, "embedding", 5, 3, 0};
+    nn::Dropout dropout{0.3};
+    Generator generator{5};
+    nn::ParameterBlock block{*this, DType::f64, generator};
+  };
+  const auto owned = std::make_shared<Owned>();
+  const Tensor ids = Tensor::from<i64>({3, 1, 3, 2}, {2, 2});  // not 0: padding's gradient is left out on purpose
+  cases.add("Linear", [=](Var x) { return owned->linear(x); }, {cases.normal({2, 2, 3})}, {"x"}).parameters_of(owned);
+  cases
+      .add("Embedding, Dropout and Linear",
+           [=](Tape& tape, const std::vector<Var>&) {
+             nn::Mode mode = nn::Mode::training_step(3, 1);
+             return owned->linear(tanh(owned->dropout(owned->embedding(tape, ids), mode)));
+           },
+           {})
+      .parameters_of(owned);
+}
+
+}  // namespace seqgrad

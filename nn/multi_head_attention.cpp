@@ -159,9 +159,7 @@ SEQGRAD_CASES(nn_multi_head_attention) {
     };
     std::vector<Tensor> inputs{cases.normal({2, itself ? 4 : 3, 4})};
     if (!itself) inputs.insert(inputs.end(), {cases.normal({2, 4, 4}), cases.normal({2, 4, 4})});
-    Case& one = cases.add("MultiHeadAttention" + name, f, inputs, {"query", "key", "value"});
-    one.parameters = owned->parameters();
-    one.owner = owned;
+    cases.add("MultiHeadAttention" + name, f, inputs, {"query", "key", "value"}).parameters_of(owned);
   };
   add_heads("", 2, padding, false, false, false);
   add_heads("/one head, dropout", 1, padding, false, false, true);

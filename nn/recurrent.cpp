@@ -215,6 +215,38 @@ SEQGRAD_CASES(nn_recurrent) {
   cases.add("gru_reset_before", run({}, false), inputs(2, 3), names);
   cases.add("gru_reset_before/lengths reverse", run(lengths, true), inputs(3, 3), names);
   cases.add("gru_reset_before/one step", run({}, true), inputs(1, 1), names);
+
+  struct Owned : nn::Module {
+    explicit Owned(nn::Cell cell)
+        : layer(*this, nn::module_name(cell), cell, 2, 3, 2, true, 0.3), block(*this, DType::f64, generator) {}
+    nn::Recurrent layer;
+    Generator generator{5};
+    nn::ParameterBlock block;
+  };
+  for (const nn::Cell cell : {nn::Cell::gru, nn::Cell::gru_reset_before, nn::Cell::lstm, nn::Cell::rnn}) {
+    const auto owned = std::make_shared<Owned>(cell);
+    const std::string name = cell == nn::Cell::gru_reset_before ? "gru reset before" : nn::module_name(cell);
+    const auto layers = [=](Var x) {
+      nn::Mode mode = nn::Mode::training_step(3, 1);
+      const nn::Recurrent::Output out = owned->layer(x, Tensor::from<i64>({2, 3}, {2}), mode);
+      std::vector<Var> all{out.output};
+      all.insert(all.end(), out.h_n.begin(), out.h_n.end());
+      all.insert(all.end(), out.c_n.begin(), out.c_n.end());
+      return all;
+    };
+    cases.add(fmt::format("Recurrent/{}, two layers, both directions, dropout", name), layers, {cases.normal({2, 3, 2})}, {"x"})
+        .parameters_of(owned);
+    // A decoder's step, twice with the same weights.
+    const auto steps = [=](const std::vector<Var>& v) {
+      const RecurrentWeights w = owned->layer.weights(v[0].tape());
+      nn::RecurrentState state{v[1], cell == nn::Cell::lstm ? v[2] : Var()};
+      for (int t = 0; t < 2; ++t) state = step(cell, linear(v[0], w.weight_ih, input_bias(cell, w)), state, w);
+      return state.c.defined() ? std::vector{state.h, state.c} : std::vector{state.h};
+    };
+    std::vector<Tensor> starts{cases.normal({1, 2}), cases.normal({1, 3})};
+    if (cell == nn::Cell::lstm) starts.push_back(cases.normal({1, 3}));
+    cases.add(fmt::format("step/{}", name), steps, starts, {"x", "h", "c"}).parameters_of(owned);
+  }
 }
 
 }  // namespace seqgrad

@@ -57,9 +57,7 @@ SEQGRAD_CASES(nn_self_attention_layer) {
       nn::Mode mode = nn::Mode::training_step(3, 1);
       return owned->layer(x, mask, causal, mode).output;
     };
-    Case& one = cases.add("SelfAttentionLayer" + name, f, {cases.normal({2, 3, 4})}, {"x"});
-    one.parameters = owned->parameters();
-    one.owner = owned;
+    cases.add("SelfAttentionLayer" + name, f, {cases.normal({2, 3, 4})}, {"x"}).parameters_of(owned);
   };
   add("", {.width = 4, .heads = 2, .feed_forward = 5, .dropout = 0.2}, padding, false);
   add("/norm first, causal", {.width = 4, .heads = 1, .feed_forward = 5, .norm_first = true}, {}, true);
