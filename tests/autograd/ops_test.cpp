@@ -137,6 +137,33 @@ TEST_CASE("every case: strides of inputs, their gradients and cotangents do not 
   });
 }
 
+TEST_CASE("every case: expanded inputs and cotangents are as their copies") {
+  const auto first_row = [](const Tensor& x) { return x.dim() > 0 ? x.slice(0, 0, 1).clone() : x; };
+  for_each_case([&](const Case& one, const std::vector<Tensor>&) {
+    const auto run = [&](bool copies) {
+      Tape tape;
+      std::vector<Var> leaves, inputs;
+      for (const NamedTensor& input : one.inputs) {
+        leaves.push_back(tape.leaf(first_row(input.value)));
+        const Var expanded = expand(leaves.back(), input.value.shape());
+        inputs.push_back(copies ? expanded * 1.0 : expanded);
+      }
+      const std::vector<Var> outputs = one.function(tape, inputs);
+      Generator generator(5);
+      std::vector<Tensor> cotangents, found;
+      for (const Var& output : outputs) {
+        const Tensor expanded = first_row(randn(output.shape(), DType::f64, generator)).expand(output.shape());
+        cotangents.push_back(copies ? expanded.contiguous() : expanded);
+        found.push_back(output.value().clone());
+      }
+      tape.backward(outputs, cotangents);
+      for (const Var& leaf : leaves) found.push_back(leaf.grad());
+      return found;
+    };
+    CHECK(worst_difference(run(true), run(false)) < 1e-12);
+  });
+}
+
 TEST_CASE("every case: gradients accumulate, and the options change none") {
   for_each_case([](const Case& one, const std::vector<Tensor>& plain) {
     const std::vector<Tensor> twice = results(one, {.twice = true});

@@ -18,13 +18,15 @@ constexpr i64 B = 3, S = 4, D = 5, C = 6, K = 3;
 
 struct Root : Module {};
 
+i64 query_width(AttentionKind kind) { return kind == AttentionKind::luong_dot ? C : D; }
+
 struct Fixture {
   explicit Fixture(AttentionKind kind)
-      : attention(make_attention(kind, root, "attention", D, C, K)),
+      : attention(make_attention(kind, root, "attention", query_width(kind), C, K)),
         generator(static_cast<u64>(kind) + 1),
         block(root, DType::f64, generator),
         values(randn({B, S, C}, DType::f64, generator)),
-        query(randn({B, D}, DType::f64, generator)) {
+        query(randn({B, query_width(kind)}, DType::f64, generator)) {
     // Larger than the initial values, so that the weights are far from equal.
     for (Parameter* parameter : block.parameters())
       parameter->value.copy_from(randn(parameter->value.shape(), DType::f64, generator));
@@ -62,6 +64,14 @@ Values product(const Tensor& weight, const Tensor& bias, const Tensor& x) {
 // The score of one position, every bias included.
 double score(Fixture& f, AttentionKind kind, i64 b, i64 s) {
   if (kind == AttentionKind::mean) return 0;
+  const bool general = kind == AttentionKind::luong_general;
+  if (general || kind == AttentionKind::luong_dot) {
+    double total = 0;
+    for (i64 d = 0; d < f.query.size(1); ++d)
+      for (i64 c = 0; c < C; ++c)
+        total += f.query.at({b, d}) * (general ? f.parameter("W").at({d, c}) : d == c) * f.values.at({b, s, c});
+    return total;
+  }
   const auto layer = [&](const std::string& name, const Tensor& x) {
     return product(f.parameter(name + ".weight"), f.parameter(name + ".bias"), x);
   };
@@ -77,13 +87,15 @@ double score(Fixture& f, AttentionKind kind, i64 b, i64 s) {
   return total;
 }
 
-const std::vector<AttentionKind> all_kinds{AttentionKind::mean, AttentionKind::sdp, AttentionKind::bahdanau};
+const std::vector<AttentionKind> all_kinds{AttentionKind::mean, AttentionKind::sdp, AttentionKind::bahdanau,
+                                           AttentionKind::luong_dot, AttentionKind::luong_general};
 
 }  // namespace
 
 TEST_CASE("kinds and their names") {
-  for (AttentionKind kind : {AttentionKind::none, AttentionKind::mean, AttentionKind::sdp, AttentionKind::bahdanau})
-    CHECK(attention_kind(name_of(kind)) == kind);
+  CHECK(attention_kind("none") == AttentionKind::none);
+  CHECK(attention_kind("luong_dot") == AttentionKind::luong_dot);
+  for (AttentionKind kind : all_kinds) CHECK(attention_kind(name_of(kind)) == kind);
   for (const char* name : {"", "Sdp", "luong", "sdp "}) CHECK(!attention_kind(name));
   Root root;
   CHECK(make_attention(AttentionKind::none, root, "attention", D, C, K) == nullptr);
@@ -99,7 +111,9 @@ TEST_CASE("parameters are PyTorch's by name, shape and order") {
                                         {"Ua.weight", {K, C}},
                                         {"Ua.bias", {K}},
                                         {"Va.weight", {1, K}},
-                                        {"Va.bias", {1}}}};
+                                        {"Va.bias", {1}}},
+                                       {},
+                                       {{"W", {D, C}}}};
   for (std::size_t i = 0; i < all_kinds.size(); ++i) {
     Fixture f(all_kinds[i]);
     REQUIRE(f.block.parameters().size() == expected[i].size());
@@ -108,6 +122,16 @@ TEST_CASE("parameters are PyTorch's by name, shape and order") {
       CHECK(f.block.parameters()[k]->value.shape() == expected[i][k].second);
     }
   }
+}
+
+TEST_CASE("luong_general starts within 1 / sqrt(C); luong_dot needs equal widths and says so") {
+  Root root;
+  const auto general = make_attention(AttentionKind::luong_general, root, "attention", D, C, K);
+  Generator generator(1);
+  ParameterBlock block(root, DType::f64, generator);
+  for (const double w : block.parameters()[0]->value.to_vector<double>()) CHECK(std::fabs(w) <= 1 / std::sqrt(6.0));
+  CHECK(message_of([&] { make_attention(AttentionKind::luong_dot, root, "attention", D, C, K); }) ==
+        "[luong_dot] the query's width 5 and the values' width 6 differ: luong_general takes both");
 }
 
 TEST_CASE("weights and context are the equations', exactly 0 on padding; without a mask every position counts") {

@@ -1,5 +1,4 @@
 // Every cell: one step against plain loops of its equation, the fused step and the layer against the composed step over time.
-// (gru_test.cpp has more on the GRU.)
 #include "nn/recurrent.h"
 
 #include <doctest/doctest.h>
@@ -140,7 +139,7 @@ TEST_CASE("recurrent parameters are PyTorch's by name, shape and order") {
 
 TEST_CASE("one step is the equation, composed and fused, values and gradients, also saturated") {
   for (const Cell cell : all_cells)
-    for (const i64 hidden : {1, 3, 17})
+    for (const i64 hidden : {1, 3, 16, 17})
       for (const double scale : {1.0, 300.0}) {
         const std::string name = module_name(cell);
         CAPTURE(name);
@@ -232,6 +231,25 @@ TEST_CASE("every layer is its composed cell over time") {
       };
       CHECK(difference(results(true), results(false)) <= 1e-12);
     }
+}
+
+TEST_CASE("dropout acts between layers only") {
+  for (const Cell cell : all_cells) {
+    const auto run = [&](i64 layers, bool training) {
+      Root root;
+      Recurrent layer(root, "layer", cell, 2, 6, layers, true, 0.5);
+      Generator generator(3);
+      ParameterBlock block(root, DType::f64, generator);
+      Tape tape;
+      Mode mode = training ? Mode::training_step(1, 0) : Mode::evaluation();
+      const Recurrent::Output out = layer(tape.constant(randn({2, 3, 2}, DType::f64, generator)), {}, mode);
+      CHECK(mode.next_stream == static_cast<u64>(training ? layers - 1 : 0));
+      return std::pair{out.h_n[0].value().to_vector<double>(), out.output.value().to_vector<double>()};
+    };
+    CHECK(run(1, true) == run(1, false));
+    CHECK(run(3, true).first == run(3, false).first);  // the first layer's state
+    CHECK(run(3, true).second != run(3, false).second);
+  }
 }
 
 TEST_CASE("a state leaves a tape and comes back") {

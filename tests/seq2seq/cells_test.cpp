@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "autograd/gradcheck.h"
 #include "seq2seq/benchmark.h"
 #include "seq2seq/search.h"
 #include "tensor/safetensors.h"
@@ -118,6 +119,27 @@ TEST_CASE("every cell and attention: greedy search scores its words as the model
       pair.source.push_back(Vocabulary::end);
       CHECK(together[i].log_probability ==
             doctest::Approx(-run.model.negative_log_likelihood(make_batch({pair}, {0}))).epsilon(1e-12));
+    }
+  }
+}
+
+TEST_CASE("every cell and attention: the gradients of a single sentence of a single token are right") {
+  GradcheckOptions fast;
+  fast.directions = 2;
+  for (const Settings& settings : variants()) {
+    const std::string which = name(settings);
+    CAPTURE(which);
+    Seq2Seq model(settings, 8, 7);
+    Generator generator(3);
+    nn::ParameterBlock block(model, DType::f64, generator);
+    for (const EncodedPair& pair : {EncodedPair{{3}, {}}, EncodedPair{{3}, {4}}}) {
+      const Batch batch = make_batch({pair}, {0});
+      const GradcheckFunction loss = [&](Tape& tape, const std::vector<Var>&) -> std::vector<Var> {
+        nn::Mode mode = nn::Mode::evaluation();
+        return {model.loss(tape, batch, mode, 0)};
+      };
+      const GradcheckReport report = gradcheck_function(loss, {}, block.parameters(), fast);
+      CHECK_MESSAGE(report.ok(), to_string(report));
     }
   }
 }
