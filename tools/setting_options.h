@@ -10,6 +10,11 @@
 
 namespace seqgrad::tools {
 
+// Those that neither say what a model is made of nor what its weights are at first.
+inline const std::set<std::string> settings_of_training{
+    "train-source",  "train-target", "valid-source",    "valid-target",    "min-frequency", "max-length", "batch",  "epochs",
+    "learning-rate", "clip",         "label-smoothing", "teacher-forcing", "patience",      "threads",    "dropout"};
+
 class SettingOptions {
  public:
   SettingOptions() = default;

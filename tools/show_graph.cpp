@@ -68,9 +68,7 @@ void add_show_graph(CLI::App& show) {
       ->type_name("FILE.svg|FILE.dot");
   command->add_option("--sentence", options->sentence, "the source, a few words")->type_name("TEXT")->capture_default_str();
   command->add_option("--translation", options->translation, "its translation")->type_name("TEXT")->capture_default_str();
-  options->settings.add_options(
-      *command, {"train-source", "train-target", "valid-source", "valid-target", "min-frequency", "max-length", "batch",
-                 "epochs", "learning-rate", "clip", "label-smoothing", "teacher-forcing", "patience", "threads", "dropout"});
+  options->settings.add_options(*command, settings_of_training);
   command->callback([options] { options->run(); });
 }
 

@@ -73,9 +73,9 @@ void add_show_model(CLI::App& show) {
   auto options = std::make_shared<ShowModel>();
   command->add_option("--model", options->model, "folder that 'seqgrad train' wrote")->type_name("RUN");
   command->add_flag("--json", options->json, "write the result as JSON");
-  options->settings.add_options(*command, {"train-source", "train-target", "valid-source", "valid-target", "min-frequency",
-                                           "max-length", "batch", "epochs", "learning-rate", "clip", "label-smoothing",
-                                           "teacher-forcing", "patience", "threads", "dropout", "seed"});
+  std::set<std::string> without = settings_of_training;
+  without.insert("seed");
+  options->settings.add_options(*command, without);
   command->callback([options] { options->run(); });
 }
 
