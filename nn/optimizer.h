@@ -20,10 +20,11 @@ class SGD {
   Tensor velocity_;
 };
 
-// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, with PyTorch's placing of epsilon.
+// Kingma and Ba, "Adam: a method for stochastic optimization", 2015, with PyTorch's placing of epsilon. A weight decay is
+// AdamW's (Loshchilov and Hutter, "Decoupled weight decay regularization", 2019): w -= lr weight_decay w before the step.
 class Adam {
  public:
-  explicit Adam(ParameterBlock& block, double beta1 = 0.9, double beta2 = 0.999, double eps = 1e-8);
+  explicit Adam(ParameterBlock& block, double beta1 = 0.9, double beta2 = 0.999, double eps = 1e-8, double weight_decay = 0);
   void step(double learning_rate, double gradient_scale = 1);
 
   // For checkpoints: the moments as blocks in the parameters' order, and the number of steps taken.
@@ -34,7 +35,7 @@ class Adam {
 
  private:
   ParameterBlock& block_;
-  double beta1_, beta2_, eps_;
+  double beta1_, beta2_, eps_, weight_decay_;
   Tensor m_, v_;
   i64 steps_ = 0;
 };

@@ -1,20 +1,26 @@
 #include "seq2seq/corpus.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <utility>
 
 #include "kernels/error.h"
+#include "kernels/philox.h"
 #include "seq2seq/random.h"
 #include "seq2seq/text.h"
 
 namespace seqgrad::seq2seq {
 namespace {
 
-constexpr std::size_t batches_in_pool = 100;
+constexpr double batches_in_pool = 100;
 
 std::string lines(i64 count) { return fmt::format("{} line{}", count, count == 1 ? "" : "s"); }
+
+// Tokens of the longer side, each with its </s>.
+i64 width(const PairLength& length) { return std::max(length.source, length.target + 1); }
 
 std::vector<std::size_t> all_indices(std::size_t count) {
   std::vector<std::size_t> indices(count);
@@ -22,11 +28,22 @@ std::vector<std::size_t> all_indices(std::size_t count) {
   return indices;
 }
 
+// How many of the first `indices` are one batch.
+std::size_t rows_in_batch(std::span<const std::size_t> indices, BatchSize size, const std::vector<PairLength>& lengths) {
+  if (size.tokens == 0) return std::min(static_cast<std::size_t>(size.pairs), indices.size());
+  std::size_t rows = 0;
+  for (i64 longest = 0; rows < indices.size(); ++rows) {
+    longest = std::max(longest, width(lengths[indices[rows]]));
+    if (rows > 0 && longest > size.tokens / static_cast<i64>(rows + 1)) break;
+  }
+  return rows;
+}
+
 // Appends `indices` in batches, rows by falling source length, equal ones in the order given.
-void cut(std::span<const std::size_t> indices, std::size_t batch_size, const std::vector<PairLength>& lengths,
+void cut(std::span<const std::size_t> indices, BatchSize size, const std::vector<PairLength>& lengths,
          std::vector<std::vector<std::size_t>>& batches) {
   while (!indices.empty()) {
-    const auto part = indices.first(std::min(batch_size, indices.size()));
+    const auto part = indices.first(rows_in_batch(indices, size, lengths));
     indices = indices.subspan(part.size());
     auto& batch = batches.emplace_back(part.begin(), part.end());
     std::stable_sort(batch.begin(), batch.end(),
@@ -34,10 +51,20 @@ void cut(std::span<const std::size_t> indices, std::size_t batch_size, const std
   }
 }
 
-// The number of rows in a full batch, no more than there are.
-std::size_t rows_in_batch(i64 batch_size, const std::vector<PairLength>& lengths) {
-  if (batch_size < 1) throw_error("[batches] the batch size must be at least 1, not {}", batch_size);
-  return std::max<std::size_t>(1, std::min(static_cast<std::size_t>(batch_size), lengths.size()));
+void check_size(BatchSize size) {
+  if (size.pairs < 1) throw_error("[batches] the batch size must be at least 1, not {}", size.pairs);
+  if (size.tokens < 0) throw_error("[batches] the tokens of a batch must be at least 0, not {}", size.tokens);
+}
+
+std::size_t rows_in_pool(BatchSize size, const std::vector<PairLength>& lengths) {
+  const double count = static_cast<double>(lengths.size());
+  double rows = static_cast<double>(size.pairs);
+  if (size.tokens > 0 && !lengths.empty()) {
+    double tokens = 0;
+    for (const PairLength& length : lengths) tokens += static_cast<double>(width(length));
+    rows = std::floor(static_cast<double>(size.tokens) / (tokens / count));
+  }
+  return static_cast<std::size_t>(std::clamp(rows * batches_in_pool, 1.0, std::max(1.0, count)));
 }
 
 }  // namespace
@@ -111,17 +138,26 @@ std::vector<PairLength> pair_lengths(const std::vector<EncodedPair>& pairs) {
   return lengths;
 }
 
-std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>& lengths, i64 batch_size, u64 seed,
+BatchSize BatchSize::times(i64 count) const {
+  const auto product = [&](i64 x) {
+    i64 result = 0;
+    return __builtin_mul_overflow(x, count, &result) ? std::numeric_limits<i64>::max() : result;
+  };
+  return {product(pairs), product(tokens)};
+}
+
+std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>& lengths, BatchSize size, u64 seed,
                                                    u64 epoch) {
-  const std::size_t size = rows_in_batch(batch_size, lengths);
+  check_size(size);
   SplitMix64 generator(seed, epoch);
   std::vector<std::size_t> order = all_indices(lengths.size());
   shuffle(order, generator);
 
+  const std::size_t pool_size = rows_in_pool(size, lengths);
   std::vector<std::vector<std::size_t>> batches;
   std::span<std::size_t> rest(order);
   while (!rest.empty()) {
-    const auto pool = rest.first(std::min(size * batches_in_pool, rest.size()));
+    const auto pool = rest.first(std::min(pool_size, rest.size()));
     rest = rest.subspan(pool.size());
     std::stable_sort(pool.begin(), pool.end(), [&](std::size_t a, std::size_t b) {
       return std::pair(lengths[a].source, lengths[a].target) < std::pair(lengths[b].source, lengths[b].target);
@@ -132,14 +168,22 @@ std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>
   return batches;
 }
 
+std::vector<std::vector<std::size_t>> split_batch(const std::vector<std::size_t>& rows, BatchSize size,
+                                                  const std::vector<PairLength>& lengths) {
+  check_size(size);
+  std::vector<std::vector<std::size_t>> parts;
+  cut(rows, size, lengths, parts);
+  return parts;
+}
+
 std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>& lengths, i64 batch_size) {
-  const std::size_t size = rows_in_batch(batch_size, lengths);
+  check_size(batch_size);
   std::vector<std::size_t> order = all_indices(lengths.size());
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
     return std::pair(lengths[a].source, lengths[a].target) > std::pair(lengths[b].source, lengths[b].target);
   });
   std::vector<std::vector<std::size_t>> batches;
-  cut(order, size, lengths, batches);
+  cut(order, batch_size, lengths, batches);
   return batches;
 }
 
@@ -169,6 +213,17 @@ Batch make_batch(const std::vector<EncodedPair>& pairs, const std::vector<std::s
     *std::copy(pair.target.begin(), pair.target.end(), out) = Vocabulary::end;
   }
   return batch;
+}
+
+void drop_words(Batch& batch, double p, u64 seed, u64 stream) {
+  const u64 threshold = kernels::dropout_threshold(p);
+  u64 index = 0;
+  for (std::vector<i64>* words : {&batch.source, &batch.target_in})
+    for (i64& word : *words) {
+      const bool drop = kernels::philox(seed, stream, index / 4).word[index % 4] < threshold;
+      ++index;
+      if (drop && word >= Vocabulary::specials) word = Vocabulary::unknown;
+    }
 }
 
 }  // namespace seqgrad::seq2seq

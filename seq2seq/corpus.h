@@ -44,11 +44,24 @@ struct PairLength {
 };
 std::vector<PairLength> pair_lengths(const std::vector<EncodedPair>& pairs);
 
-// The indices 0 ... lengths.size() - 1, each in exactly one batch of at most batch_size, for one epoch of training.
-// Shuffled by (seed, epoch), cut into pools of 100 batches, each pool sorted by length and cut into batches, the batches
-// shuffled: little padding, and yet other neighbours in every epoch. Only the last batch of the last pool may be smaller.
-// The rows of a batch stand in falling order of their source length.
-std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>& lengths, i64 batch_size, u64 seed, u64 epoch);
+// How large a batch may be: so many pairs; or, if tokens is not 0, so many that its rows times its longest side, </s> and
+// padding counted, are at most `tokens`. A pair that is longer than that alone is a batch alone.
+struct BatchSize {
+  BatchSize(i64 pairs_in, i64 tokens_in = 0) : pairs(pairs_in), tokens(tokens_in) {}
+  i64 pairs, tokens;
+
+  BatchSize times(i64 count) const;
+};
+
+// The indices 0 ... lengths.size() - 1, each in exactly one batch, for one epoch of training.
+// Shuffled by (seed, epoch), cut into pools of about 100 batches, each pool sorted by length and cut into batches, the batches
+// shuffled: little padding, and yet other neighbours in every epoch. Of batches of pairs only the last batch of the last pool
+// may be smaller. The rows of a batch stand in falling order of their source length.
+std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>& lengths, BatchSize size, u64 seed, u64 epoch);
+
+// The rows of one batch in smaller ones, in the same order.
+std::vector<std::vector<std::size_t>> split_batch(const std::vector<std::size_t>& rows, BatchSize size,
+                                                  const std::vector<PairLength>& lengths);
 
 // The same for measuring: always the same batches, sorted by length over the whole set, longest first.
 std::vector<std::vector<std::size_t>> make_batches(const std::vector<PairLength>& lengths, i64 batch_size);
@@ -68,5 +81,9 @@ struct Batch {
 
 // Error: no rows, or a row that `pairs` does not have.
 Batch make_batch(const std::vector<EncodedPair>& pairs, const std::vector<std::size_t>& rows);
+
+// Word dropout: each word that the encoder or the decoder reads becomes <unk> with probability p; <s>, </s>, padding and what
+// is to be predicted stay. (seed, stream) fix the choice, as in nn::Dropout.
+void drop_words(Batch& batch, double p, u64 seed, u64 stream);
 
 }  // namespace seqgrad::seq2seq

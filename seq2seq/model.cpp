@@ -218,7 +218,9 @@ Var Decoder::loss(const Var& rows, const Tensor& target, const CrossEntropyOptio
 // ---- Seq2Seq --------------------------------------------------------------------------------------------------------
 
 Seq2Seq::Seq2Seq(const Settings& settings, i64 source_vocabulary, i64 target_vocabulary)
-    : encoder(*this, "encoder", settings, source_vocabulary), decoder(*this, "decoder", settings, target_vocabulary) {
+    : encoder(*this, "encoder", settings, source_vocabulary),
+      decoder(*this, "decoder", settings, target_vocabulary),
+      output_dropout_(settings.output_dropout) {
   parameters();  // gives every parameter its full name
 }
 
@@ -244,6 +246,7 @@ Var Seq2Seq::total_loss(Tape& tape, const Batch& batch, nn::Mode& mode, const Cr
   const i64 count = static_cast<i64>(real.size());
   Var rows = reshape(features, {-1, features.size(-1)});
   if (count != rows.size(0)) rows = embedding(rows, Tensor::from<i64>(real, {count}));
+  rows = output_dropout_(rows, mode);
   return decoder.loss(rows, Tensor::from<i64>(target, {count}), options);
 }
 

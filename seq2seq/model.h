@@ -115,6 +115,8 @@ class Seq2Seq : public nn::Module {
  private:
   Var total_loss(Tape& tape, const Batch& batch, nn::Mode& mode, const CrossEntropyOptions& options,
                  double teacher_forcing) const;
+
+  nn::Dropout output_dropout_;
 };
 
 }  // namespace seqgrad::seq2seq

@@ -98,28 +98,37 @@ std::string escape_html(std::string_view text) {
   return escaped;
 }
 
-std::vector<EpochReport> read_metrics(const std::string& path) {
-  std::vector<EpochReport> epochs;
+std::vector<ValidationReport> read_metrics(const std::string& path) {
+  std::vector<ValidationReport> validations;
   LineReader reader(path);
   for (std::string line; reader.next(line);) {
     const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
-    const auto number = [&](const char* key) {
+    const auto number = [&](const char* key, double otherwise = NAN) {
       const auto value = json.is_object() ? json.find(key) : json.end();
-      return json.is_object() && value != json.end() && value->is_number() ? value->get<double>() : NAN;
+      return json.is_object() && value != json.end() && value->is_number() ? value->get<double>() : otherwise;
     };
-    EpochReport report;
+    const auto whole = [&](const char* key, double least, double otherwise) {
+      const double value = number(key, otherwise);
+      if (!(value >= least && value < 1e15)) throw_error("{}:{}: no line of a training run", path, reader.line_number());
+      return static_cast<i64>(value);
+    };
+    ValidationReport report;
+    report.epoch = whole("epoch", 1, NAN);
+    report.step = whole("step", 0, 0);
+    report.epochs = number("epochs", static_cast<double>(report.epoch));
     report.train_loss = number("train_loss");
     report.train_perplexity = number("train_perplexity");
     report.validation_perplexity = number("validation_perplexity");
-    report.seconds = number("seconds");
+    report.validation_bleu = number("validation_bleu");
+    report.learning_rate = number("learning_rate");
+    report.gradient_norm = number("gradient_norm");
     report.tokens_per_second = number("tokens_per_second");
-    const double epoch = number("epoch");
-    if (!(epoch >= 1 && epoch < 1e15)) throw_error("{}:{}: no line of a training run", path, reader.line_number());
-    report.epoch = static_cast<i64>(epoch);
+    report.seconds = number("seconds");
+    report.validation_seconds = number("validation_seconds");
     report.best = json.contains("best") && json["best"].is_boolean() && json["best"].get<bool>();
-    epochs.push_back(report);
+    validations.push_back(report);
   }
-  return epochs;
+  return validations;
 }
 
 std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_label, const std::string& y_label) {
@@ -216,6 +225,32 @@ std::string heatmap_html(const Alignment& alignment) {
   return html + "</tbody></table></div>\n";
 }
 
+namespace {
+
+std::string curves(const std::vector<ValidationReport>& validations) {
+  if (validations.empty()) return "";
+  Curve train{"training", {}}, valid{"validation", {}}, bleu{"BLEU", {}}, rate{"learning rate", {}};
+  for (const ValidationReport& one : validations) {
+    train.points.emplace_back(one.epochs, one.train_perplexity);
+    valid.points.emplace_back(one.epochs, one.validation_perplexity);
+    bleu.points.emplace_back(one.epochs, one.validation_bleu);
+    rate.points.emplace_back(one.epochs, one.learning_rate);
+  }
+  const auto known = [](const Curve& curve) {
+    return std::any_of(curve.points.begin(), curve.points.end(), [](const auto& point) { return std::isfinite(point.second); });
+  };
+  const auto changes = [](const Curve& curve) {
+    return std::any_of(curve.points.begin(), curve.points.end(),
+                       [&](const auto& point) { return point.second != curve.points.front().second; });
+  };
+  std::string html = "<h2>Learning curve</h2>\n" + draw_curves({train, valid}, "epoch", "perplexity");
+  if (known(bleu)) html += draw_curves({bleu}, "epoch", "validation BLEU");
+  if (known(rate) && changes(rate)) html += draw_curves({rate}, "epoch", "learning rate");
+  return html;
+}
+
+}  // namespace
+
 std::string html_page(const std::string& title, const std::string& body) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
@@ -230,14 +265,7 @@ std::string to_html(const Report& report) {
   for (const auto& [name, value] : report.facts)
     html += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escape_html(name), escape_html(value));
   html += "</table>\n";
-  if (!report.epochs.empty()) {
-    Curve train{"training", {}}, valid{"validation", {}};
-    for (const EpochReport& epoch : report.epochs) {
-      train.points.emplace_back(static_cast<double>(epoch.epoch), epoch.train_perplexity);
-      valid.points.emplace_back(static_cast<double>(epoch.epoch), epoch.validation_perplexity);
-    }
-    html += "<h2>Learning curve</h2>\n" + draw_curves({train, valid}, "epoch", "perplexity");
-  }
+  html += curves(report.validations);
   if (!report.sentences.empty())
     html +=
         "<h2>Unseen sentences</h2>\n<p>Rows are the words of the translation, columns those of the source; a cell is the share "
@@ -248,6 +276,35 @@ std::string to_html(const Report& report) {
     html += heatmap_html(sentence.alignment);
   }
   return html_page(report.title, html);
+}
+
+Report training_report(const Run& run, const std::string& folder) {
+  const Settings& settings = run.settings;
+  Report report;
+  report.title = folder;
+  report.introduction = "A translator in training: perplexity by epoch, of the training text and of the validation text.";
+  report.validations = read_metrics(path_in(folder, "metrics.jsonl"));
+  double seconds = 0;
+  const ValidationReport* best = nullptr;
+  for (const ValidationReport& one : report.validations) {
+    if (std::isfinite(one.seconds)) seconds += one.seconds;
+    if (std::isfinite(one.validation_seconds)) seconds += one.validation_seconds;
+    if (one.best) best = &one;
+  }
+  i64 parameters = 0;
+  for (const Parameter* parameter : run.block.parameters()) parameters += parameter->value.numel();
+  report.facts = {
+      {"model", fmt::format("attention {}, {}, {} parameters", settings.attention, settings.cell, parameters)},
+      {"training text", fmt::format("{}, {}", settings.train_source, settings.train_target)},
+      {"so far", report.validations.empty() ? std::string("no validation")
+                                            : fmt::format("{} steps, {:.4g} epochs, {:.0f} s", report.validations.back().step,
+                                                          report.validations.back().epochs, seconds)}};
+  if (best) {
+    std::string text = fmt::format("perplexity {:.4g}", best->validation_perplexity);
+    if (std::isfinite(best->validation_bleu)) text += fmt::format(", BLEU {:.2f}", best->validation_bleu);
+    report.facts.emplace_back("best validation", text + fmt::format(" after step {}, epoch {}", best->step, best->epoch));
+  }
+  return report;
 }
 
 }  // namespace seqgrad::seq2seq

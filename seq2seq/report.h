@@ -13,7 +13,7 @@
 namespace seqgrad::seq2seq {
 
 // The lines of a run's metrics.jsonl. Error: "runs/a/metrics.jsonl:3: no line of a training run".
-std::vector<EpochReport> read_metrics(const std::string& path);
+std::vector<ValidationReport> read_metrics(const std::string& path);
 
 struct Curve {
   std::string name;
@@ -34,11 +34,14 @@ struct ReportedSentence {
 struct Report {
   std::string title, introduction;
   std::vector<std::pair<std::string, std::string>> facts;
-  std::vector<EpochReport> epochs;
+  std::vector<ValidationReport> validations;
   std::vector<ReportedSentence> sentences;
 };
 
 std::string to_html(const Report& report);
+
+// Of a training, from its folder: what it was and how it went.
+Report training_report(const Run& run, const std::string& folder);
 
 std::string escape_html(std::string_view text);
 // A whole page with the style of all our reports; the body is HTML.

@@ -1,10 +1,10 @@
 #include "seq2seq/run.h"
 
-#include <charconv>
 #include <filesystem>
 #include <string_view>
 #include <unordered_set>
 
+#include "nn/averaging.h"
 #include "tensor/safetensors.h"
 
 namespace seqgrad::seq2seq {
@@ -14,19 +14,6 @@ constexpr const char* format_version = "1";
 
 DType dtype_of(const Settings& settings) { return settings.precision == "f64" ? DType::f64 : DType::f32; }
 
-// A block's parts under their parameters' names: "adam.m/encoder.gru.weight_ih_l0".
-void append_parts(std::vector<NamedTensor>& tensors, const std::string& prefix, const nn::ParameterBlock& block,
-                  const Tensor& whole) {
-  for (std::size_t i = 0; i < block.parameters().size(); ++i)
-    tensors.push_back({prefix + block.parameters()[i]->name, block.part(whole, i)});
-}
-
-std::string metadata_entry(const SafetensorsReader& file, const std::string& key) {
-  const auto entry = file.metadata().find(key);
-  if (entry == file.metadata().end()) throw_error("{}: this is not a checkpoint: its metadata has no '{}'", file.path(), key);
-  return entry->second;
-}
-
 // What a file holds under the parameter's name: of its shape and with numbers that weights can be.
 void check_fit(const Parameter& parameter, bool found, const Dims& shape, DType dtype, const std::string& path,
                const std::string& name) {
@@ -34,36 +21,6 @@ void check_fit(const Parameter& parameter, bool found, const Dims& shape, DType 
   if (!(shape == parameter.value.shape()))
     throw_error("{}: {} has shape {}, the model needs {}", path, name, shape, parameter.value.shape());
   if (dtype != DType::f32 && dtype != DType::f64) throw_error("{}: {} holds {}, not weights", path, name, name_of(dtype));
-}
-
-// The parameters and no other tensor; unless all of it fits, nothing changes.
-void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsReader& file) {
-  std::unordered_set<std::string_view> known;
-  for (const Parameter* parameter : parameters) {
-    const SafetensorsReader::Entry* stored = file.find(parameter->name);
-    check_fit(*parameter, stored, stored ? stored->shape : Dims(), stored ? stored->dtype : DType::f32, file.path(),
-              parameter->name);
-    known.insert(parameter->name);
-  }
-  for (const SafetensorsReader::Entry& stored : file.entries())
-    if (!known.contains(stored.name))
-      throw_error("{}: the model has no {}: the file belongs to another model", file.path(), stored.name);
-  for (const Parameter* parameter : parameters) {
-    const SafetensorsReader::Entry& stored = *file.find(parameter->name);
-    const Tensor to = stored.dtype == parameter->value.dtype() ? parameter->value : Tensor(stored.shape, stored.dtype);
-    file.read(stored, to);
-    if (!to.shares_memory_with(parameter->value)) parameter->value.copy_from(to.to(parameter->value.dtype()));
-  }
-}
-
-template <class T>
-T number(const SafetensorsReader& file, const std::string& key) {
-  const std::string text = metadata_entry(file, key);
-  T value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
-    throw_error("{}: '{}' is no number but '{}'", file.path(), key, text);
-  return value;
 }
 
 }  // namespace
@@ -115,39 +72,40 @@ void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFi
 
 void load_weights(Run& run, const std::string& path) { load_exactly(run.block.parameters(), SafetensorsReader(path)); }
 
-void save_checkpoint(const Run& run, const nn::Adam& adam, const Progress& progress, const std::string& path) {
-  std::vector<NamedTensor> tensors;
-  append_parts(tensors, "model/", run.block, run.block.values());
-  append_parts(tensors, "adam.m/", run.block, adam.first_moments());
-  append_parts(tensors, "adam.v/", run.block, adam.second_moments());
-  write_safetensors(path, tensors,
-                    {{"format", format_version},
-                     {"epoch", fmt::format("{}", progress.epoch)},
-                     {"step", fmt::format("{}", progress.step)},
-                     {"best_perplexity", fmt::format("{}", progress.best_perplexity)},
-                     {"best_epoch", fmt::format("{}", progress.best_epoch)}});
+void load_mean(Run& run, const std::vector<std::string>& paths) {
+  const Tensor& weights = run.block.values();
+  const Tensor sum = zeros(weights.shape(), DType::f64);
+  for (const std::string& path : paths) {
+    load_weights(run, path);
+    nn::add_weights(sum, weights.to(DType::f64), 1 / static_cast<double>(paths.size()));
+  }
+  weights.copy_from(sum.to(weights.dtype()));
 }
 
-Progress load_checkpoint(Run& run, nn::Adam& adam, const std::string& path) {
-  const SafetensorsReader file(path);
-  if (const std::string version = metadata_entry(file, "format"); version != format_version)
-    throw_error("{}: format {} is not {}: it was written by another version of seqgrad", path, version, format_version);
-  Progress progress;
-  progress.epoch = number<i64>(file, "epoch");
-  progress.step = number<i64>(file, "step");
-  progress.best_perplexity = number<double>(file, "best_perplexity");
-  progress.best_epoch = number<i64>(file, "best_epoch");
-  // Everything through stand-ins with the file's names.
-  std::vector<Parameter> parts;
-  for (const auto& [prefix, whole] : {std::pair{"adam.m/", adam.first_moments()}, std::pair{"adam.v/", adam.second_moments()},
-                                      std::pair{"model/", run.block.values()}})
-    for (std::size_t i = 0; i < run.block.parameters().size(); ++i)
-      parts.push_back({prefix + run.block.parameters()[i]->name, run.block.part(whole, i), {}, false});
-  std::vector<Parameter*> pointers;
-  for (Parameter& part : parts) pointers.push_back(&part);
-  load_exactly(pointers, file);
-  adam.set_steps(progress.step);
-  return progress;
+// Unless all of it fits, nothing changes.
+void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsReader& file) {
+  std::unordered_set<std::string_view> known;
+  for (const Parameter* parameter : parameters) {
+    const SafetensorsReader::Entry* stored = file.find(parameter->name);
+    check_fit(*parameter, stored, stored ? stored->shape : Dims(), stored ? stored->dtype : DType::f32, file.path(),
+              parameter->name);
+    known.insert(parameter->name);
+  }
+  for (const SafetensorsReader::Entry& stored : file.entries())
+    if (!known.contains(stored.name))
+      throw_error("{}: the model has no {}: the file belongs to another model", file.path(), stored.name);
+  for (const Parameter* parameter : parameters) {
+    const SafetensorsReader::Entry& stored = *file.find(parameter->name);
+    const Tensor to = stored.dtype == parameter->value.dtype() ? parameter->value : Tensor(stored.shape, stored.dtype);
+    file.read(stored, to);
+    if (!to.shares_memory_with(parameter->value)) parameter->value.copy_from(to.to(parameter->value.dtype()));
+  }
+}
+
+void append_parts(std::vector<NamedTensor>& tensors, const std::string& prefix, const nn::ParameterBlock& block,
+                  const Tensor& whole) {
+  for (std::size_t i = 0; i < block.parameters().size(); ++i)
+    tensors.push_back({prefix + block.parameters()[i]->name, block.part(whole, i)});
 }
 
 }  // namespace seqgrad::seq2seq

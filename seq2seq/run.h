@@ -1,9 +1,11 @@
 // A run: a trained model with its vocabularies and settings, and the folder that keeps it.
 //
 //   config.toml  vocab.source  vocab.target     made when training starts
-//   model.safetensors                           the weights of best validation perplexity
-//   checkpoint.safetensors                      weights, Adam's moments and the position in the data, after each epoch
-//   metrics.jsonl                               one line an epoch
+//   model.safetensors                           the weights of the best validation
+//   kept/step-STEP.safetensors                  those of further validations, if asked for
+//   checkpoint.safetensors                      all that training needs to go on (checkpoint.h)
+//   metrics.jsonl                               one line a validation
+//   report.html                                 the same to look at
 //
 // Every file is replaced whole or not at all (tensor/file.h). Not for use by two threads at once.
 #pragma once
@@ -11,7 +13,6 @@
 #include <memory>
 #include <string>
 
-#include "nn/optimizer.h"
 #include "seq2seq/model.h"
 #include "seq2seq/vocabulary.h"
 #include "tensor/safetensors.h"
@@ -45,16 +46,14 @@ void load_weights(Run& run, const std::string& path);
 void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
                   const std::string& prefix);
 
-// Where training stands, as checkpoint.safetensors keeps it.
-struct Progress {
-  i64 epoch = 0;               // finished epochs
-  i64 step = 0;                // optimiser steps taken
-  double best_perplexity = 0;  // 0: none yet
-  i64 best_epoch = 0;
-};
-void save_checkpoint(const Run& run, const nn::Adam& adam, const Progress& progress, const std::string& path);
-// Error: a checkpoint of other settings, or damaged.
-Progress load_checkpoint(Run& run, nn::Adam& adam, const std::string& path);
+// The mean of several such files.
+void load_mean(Run& run, const std::vector<std::string>& paths);
+// Tensors of any names: these and no other.
+void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsReader& file);
+
+// A block's parts under their parameters' names with a prefix.
+void append_parts(std::vector<NamedTensor>& tensors, const std::string& prefix, const nn::ParameterBlock& block,
+                  const Tensor& whole);
 
 std::string path_in(const std::string& folder, const char* file);
 

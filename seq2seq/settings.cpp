@@ -42,13 +42,33 @@ void check_settings(const Settings& settings) {
   at_least("min-frequency", static_cast<double>(settings.min_frequency), 1);
   at_least("max-length", static_cast<double>(settings.max_length), 0);
   at_least("batch", static_cast<double>(settings.batch), 1);
+  at_least("batch-tokens", static_cast<double>(settings.batch_tokens), 0);
+  at_least("accumulate", static_cast<double>(settings.accumulate), 1);
   at_least("epochs", static_cast<double>(settings.epochs), 0);
+  at_least("max-steps", static_cast<double>(settings.max_steps), 0);
+  at_least("max-time", settings.max_time, 0);
+  at_least("warmup", static_cast<double>(settings.warmup), 0);
+  at_least("decay-patience", static_cast<double>(settings.decay_patience), 1);
+  at_least("min-learning-rate", settings.min_learning_rate, 0);
+  at_least("weight-decay", settings.weight_decay, 0);
+  at_least("validate-every", static_cast<double>(settings.validate_every), 0);
+  at_least("average", static_cast<double>(settings.average), 0);
+  at_least("keep-best", static_cast<double>(settings.keep_best), 0);
+  at_least("keep-last", static_cast<double>(settings.keep_last), 0);
   at_least("patience", static_cast<double>(settings.patience), 0);
   at_least("threads", static_cast<double>(settings.threads), 0);
   at_least("seed", static_cast<double>(settings.seed), 0);
   at_least("clip", settings.clip, 0);
   if (!(settings.learning_rate > 0)) throw_error("learning-rate is {}: it must be above 0", settings.learning_rate);
+  if (!(settings.decay > 0 && settings.decay <= 1))
+    throw_error("decay is {}: it must be above 0 and at most 1", settings.decay);
+  if (!(settings.eps > 0)) throw_error("eps is {}: it must be above 0", settings.eps);
+  within_one("beta1", settings.beta1);
+  within_one("beta2", settings.beta2);
+  within_one("ema", settings.ema);
   within_one("dropout", settings.dropout);
+  within_one("word-dropout", settings.word_dropout);
+  within_one("output-dropout", settings.output_dropout);
   within_one("label-smoothing", settings.label_smoothing);
   if (!(settings.teacher_forcing >= 0 && settings.teacher_forcing <= 1))
     throw_error("teacher-forcing is {}: it must be at least 0 and at most 1", settings.teacher_forcing);

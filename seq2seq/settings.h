@@ -28,12 +28,31 @@ struct Settings {
   i64 max_length = 0;  // words; 0: no limit
   // training
   i64 batch = 128;
+  i64 batch_tokens = 0;  // 0: batches of `batch` pairs
+  i64 accumulate = 1;    // batches that make one step
   i64 epochs = 10;
+  i64 max_steps = 0;    // 0: no limit
+  double max_time = 0;  // seconds; 0: no limit
   double learning_rate = 1e-3;
+  std::string schedule = "constant";  // constant | inverse-sqrt | plateau
+  i64 warmup = 0;                     // steps
+  double decay = 0.5;                 // of plateau
+  i64 decay_patience = 1;             // of plateau: validations without a better one
+  double min_learning_rate = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0;  // of Adam
   double clip = 1;
   double label_smoothing = 0;
+  double word_dropout = 0;
+  double output_dropout = 0;
   double teacher_forcing = 1;  // share of the decoder's inputs that are the reference's words, not its own
-  i64 patience = 0;            // epochs without a better validation perplexity before training ends; 0: never
+  // validation, and what is kept of it
+  i64 validate_every = 0;                  // steps; 0: after each epoch
+  std::string validate_by = "perplexity";  // perplexity | bleu
+  i64 patience = 0;                        // validations without a better one before training ends; 0: never
+  double ema = 0;                          // decay of the moving average that is validated and saved; 0: none
+  i64 average = 0;                         // checkpoints whose mean is the model in the end; 0: none
+  std::string average_of = "best";         // best | last
+  i64 keep_best = 0, keep_last = 0;        // validations whose weights stay in the run's folder
   i64 seed = 1;
   i64 threads = 0;                // 0: all cores
   std::string precision = "f32";  // f32 | f64
@@ -67,14 +86,40 @@ void for_each_setting(S& s, F&& f) {
   f("min-frequency", s.min_frequency, "words seen less often are <unk>", "");
   f("max-length", s.max_length, "leave out training pairs with more words on a side (0: none)", "");
   f("batch", s.batch, "sentence pairs in a batch", "");
+  f("batch-tokens", s.batch_tokens,
+    "tokens in a batch instead of pairs: its rows times its longest side, padding counted (0: --batch pairs)", "");
+  f("accumulate", s.accumulate, "batches whose gradients make one step, as one batch so many times as large would", "");
   f("epochs", s.epochs, "passes over the training text", "");
+  f("max-steps", s.max_steps, "stop after so many steps (0: no limit)", "");
+  f("max-time", s.max_time, "stop after so many seconds of this command (0: no limit)", "");
   f("learning-rate", s.learning_rate, "Adam's step size", "");
+  f("schedule", s.schedule,
+    "learning rate over the steps: constant, falling with their inverse square root, or times --decay when validation stalls",
+    "constant|inverse-sqrt|plateau");
+  f("warmup", s.warmup, "steps over which the learning rate first rises from 0", "");
+  f("decay", s.decay, "what plateau multiplies the learning rate by", "");
+  f("decay-patience", s.decay_patience, "after how many validations without a better one", "");
+  f("min-learning-rate", s.min_learning_rate, "no schedule goes below it", "");
+  f("beta1", s.beta1, "decay of Adam's mean of the gradients", "");
+  f("beta2", s.beta2, "decay of Adam's mean of their squares", "");
+  f("eps", s.eps, "what Adam adds to the root of the latter", "");
+  f("weight-decay", s.weight_decay, "AdamW's: the share of the weights that a step of learning rate 1 would take away", "");
   f("clip", s.clip, "largest norm of the gradient (0: no clipping)", "");
   f("label-smoothing", s.label_smoothing, "share of the target probability spread over the vocabulary", "");
+  f("word-dropout", s.word_dropout, "probability of a word's being <unk> for the encoder and the decoder in training", "");
+  f("output-dropout", s.output_dropout, "probability of dropping an entry of what the output layer sees", "");
   f("teacher-forcing", s.teacher_forcing,
     "share of training's decoder inputs that are the reference's words; the others are the model's own (scheduled sampling)",
     "");
-  f("patience", s.patience, "stop after so many epochs without a better validation perplexity (0: never)", "");
+  f("validate-every", s.validate_every, "steps between validations (0: one after each epoch)", "");
+  f("validate-by", s.validate_by, "what makes a validation the best: perplexity, or BLEU of greedy translations",
+    "perplexity|bleu");
+  f("patience", s.patience, "stop after so many validations without a better one (0: never)", "");
+  f("ema", s.ema, "validate and save a moving average of the weights with this decay, such as 0.999 (0: the weights)", "");
+  f("average", s.average, "save in the end the mean of the weights of so many validations, if it is better (0: no mean)", "");
+  f("average-of", s.average_of, "which validations those are", "best|last");
+  f("keep-best", s.keep_best, "keep the weights of so many best validations in the run's folder kept/", "");
+  f("keep-last", s.keep_last, "keep the weights of so many last ones", "");
   f("seed", s.seed, "of initial weights, dropout and data order", "");
   f("threads", s.threads, "threads (0: all cores)", "");
   f("precision", s.precision, "arithmetic", "f32|f64");

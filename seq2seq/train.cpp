@@ -5,33 +5,50 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "seq2seq/bleu.h"
+#include "seq2seq/checkpoint.h"
+#include "seq2seq/report.h"
+#include "seq2seq/search.h"
+#include "seq2seq/text.h"
 #include "tensor/file.h"
 
 namespace seqgrad::seq2seq {
 namespace {
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Keeps the lines of the steps before: those after a checkpoint that training went back to are written anew.
+void write_metrics(const std::string& path, i64 step, const std::string& line) {
+  std::string kept;
+  if (std::filesystem::exists(path)) {
+    LineReader reader(path);
+    for (std::string old; reader.next(old);) {
+      const nlohmann::json json = nlohmann::json::parse(old, nullptr, false);
+      if (json.is_object() && json.value("step", i64{0}) < step) kept += old + "\n";
+    }
+  }
+  write_file(path, kept + line + "\n");
 }
 
-// Keeps the lines of the epochs before: a run that ended between this and its checkpoint repeats an epoch.
-void write_metrics(const std::string& path, i64 epoch, const std::string& line) {
-  std::string text;
-  if (epoch > 1 && std::filesystem::exists(path)) text = read_file(path);
-  std::size_t end = 0;
-  for (i64 kept = 1; kept < epoch && end < text.size(); ++kept) end = std::min(text.find('\n', end), text.size() - 1) + 1;
-  write_file(path, text.substr(0, end) + line + "\n");
-}
-
-nlohmann::json to_json(const EpochReport& report) {
-  return {{"epoch", report.epoch},
-          {"train_loss", report.train_loss},
-          {"train_perplexity", report.train_perplexity},
-          {"validation_perplexity", report.validation_perplexity},
-          {"seconds", report.seconds},
-          {"tokens_per_second", report.tokens_per_second},
-          {"best", report.best}};
+nlohmann::ordered_json to_json(const ValidationReport& report) {
+  nlohmann::ordered_json json{{"epoch", report.epoch},
+                              {"step", report.step},
+                              {"epochs", report.epochs},
+                              {"train_loss", report.train_loss},
+                              {"train_perplexity", report.train_perplexity},
+                              {"validation_perplexity", report.validation_perplexity}};
+  if (std::isfinite(report.validation_bleu)) json["validation_bleu"] = report.validation_bleu;
+  json["learning_rate"] = report.learning_rate;
+  json["gradient_norm"] = report.gradient_norm;
+  json["tokens_per_second"] = report.tokens_per_second;
+  json["seconds"] = report.seconds;
+  json["validation_seconds"] = report.validation_seconds;
+  json["best"] = report.best;
+  return json;
 }
 
 Parameter* first_non_finite(const nn::ParameterBlock& block, bool gradients) {
@@ -55,86 +72,337 @@ Perplexity perplexity(const Run& run, const std::vector<EncodedPair>& pairs, i64
   return sum;
 }
 
-StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, const Batch& batch, i64 step) {
-  tape.clear();
+double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const std::vector<std::string>& references,
+                   i64 batch) {
+  std::vector<std::vector<i64>> sources;
+  for (const EncodedPair& pair : pairs) sources.push_back(pair.source);
+  std::vector<std::string> hypotheses;
+  for (const Translation& one : Translator(run, {.batch = batch}).greedy(sources))
+    hypotheses.push_back(join(run.target.decode(one.ids)));
+  BleuOptions options;
+  options.tokenize = BleuTokenizer::none;
+  return corpus_bleu(hypotheses, {references}, options).score;
+}
+
+// ---- one step --------------------------------------------------------------------------------------------------------
+
+StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batch> parts, i64 step, double learning_rate) {
   run.block.zero_grad();
-  nn::Mode mode = nn::Mode::training_step(static_cast<u64>(run.settings.seed), static_cast<u64>(step));
-  const Var loss = run.model.loss(tape, batch, mode, run.settings.label_smoothing, run.settings.teacher_forcing);
-  StepResult result{loss.value().item(), 0};
-  if (!std::isfinite(result.loss)) {
-    const Parameter* parameter = first_non_finite(run.block, false);
-    throw_failure("the loss is {} at step {}{}: lower --learning-rate or --clip", std::fabs(result.loss), step + 1,
-                  parameter ? fmt::format(" (first non-finite parameter: {})", parameter->name) : "");
+  StepResult result;
+  for (const Batch& part : parts) result.tokens += part.target_tokens;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    tape.clear();
+    const u64 pass = static_cast<u64>(step) * static_cast<u64>(run.settings.accumulate) + i;  // of all forward passes
+    nn::Mode mode = nn::Mode::training_step(static_cast<u64>(run.settings.seed), pass);
+    const Batch* batch = &parts[i];
+    Batch dropped;
+    if (run.settings.word_dropout > 0) {
+      dropped = *batch;
+      drop_words(dropped, run.settings.word_dropout, mode.seed, mode.next_stream++);
+      batch = &dropped;
+    }
+    const Var loss = run.model.loss(tape, *batch, mode, run.settings.label_smoothing, run.settings.teacher_forcing);
+    const double value = loss.value().item();
+    if (!std::isfinite(value)) {
+      const Parameter* parameter = first_non_finite(run.block, false);
+      throw_failure("the loss is {} at step {}{}: lower --learning-rate or --clip", std::fabs(value), step + 1,
+                    parameter ? fmt::format(" (first non-finite parameter: {})", parameter->name) : "");
+    }
+    const double share = static_cast<double>(batch->target_tokens) / static_cast<double>(result.tokens);
+    result.loss += share * value;
+    const Tensor cotangent = full({}, share, loss.dtype());
+    tape.backward(std::span(&loss, 1), std::span(&cotangent, 1), {.release_values = true});
   }
-  tape.backward(loss, {.release_values = true});
   result.gradient_norm = run.block.gradient_norm();
   if (!std::isfinite(result.gradient_norm)) {
     const Parameter* parameter = first_non_finite(run.block, true);
     throw_failure("the gradient is not finite at step {}{}: lower --learning-rate or --clip", step + 1,
                   parameter ? fmt::format(" (first in {})", parameter->name) : "");
   }
-  adam.step(run.settings.learning_rate, nn::clip_coefficient(result.gradient_norm, run.settings.clip));
+  adam.step(learning_rate, nn::clip_coefficient(result.gradient_norm, run.settings.clip));
   return result;
 }
 
-EpochReport Trainer::train_epoch(Run& run, nn::Adam& adam, const TrainingData& data, Progress& progress) {
-  const Settings& settings = run.settings;
-  const auto batches =
-      make_batches(pair_lengths(data.train), settings.batch, static_cast<u64>(settings.seed), static_cast<u64>(progress.epoch));
-  const auto start = std::chrono::steady_clock::now();
-  Tape tape;
-  double loss = 0;
-  i64 tokens = 0;
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    const Batch batch = make_batch(data.train, batches[i]);
-    const StepResult result = train_step(run, adam, tape, batch, progress.step);
-    ++progress.step;
-    loss += result.loss * static_cast<double>(batch.target_tokens);
-    tokens += batch.target_tokens;
-    if (on_step) {
-      const double seconds = seconds_since(start), done = static_cast<double>(i + 1), all = static_cast<double>(batches.size());
-      const double epochs_left = static_cast<double>(settings.epochs - progress.epoch - 1);
-      on_step({progress.epoch + 1, progress.step, static_cast<i64>(batches.size()), static_cast<i64>(i + 1),
-               loss / static_cast<double>(tokens), result.gradient_norm, static_cast<double>(tokens) / seconds,
-               seconds / done * (all - done + all * epochs_left)});
+StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, const Batch& batch, i64 step) {
+  return train_step(run, adam, tape, {&batch, 1}, step, run.settings.learning_rate);
+}
+
+// ---- the loop --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+nn::LearningRate learning_rate_of(const Settings& settings) {
+  return {settings.schedule == "inverse-sqrt" ? nn::Schedule::inverse_sqrt
+          : settings.schedule == "plateau"    ? nn::Schedule::plateau
+                                              : nn::Schedule::constant,
+          settings.learning_rate, settings.warmup, settings.min_learning_rate};
+}
+
+// One call of Trainer::train. The settings may change under way, as far as they are read here: the demo ends early so.
+class Training {
+ public:
+  Training(const Trainer& trainer, Run& run, const TrainingData& data, const std::string& folder)
+      : trainer_(trainer),
+        run_(run),
+        settings_(run.settings),
+        data_(data),
+        folder_(folder),
+        lengths_(pair_lengths(data.train)),
+        adam_(run.block, settings_.beta1, settings_.beta2, settings_.eps, settings_.weight_decay) {
+    if (settings_.ema > 0) average_.emplace(run.block, settings_.ema);
+  }
+
+  void resume() {
+    progress_ = load_checkpoint(run_, adam_, average_ ? &*average_ : nullptr, path_in(folder_, "checkpoint.safetensors"));
+  }
+
+  TrainingEnd train() {
+    for (;;) {
+      const std::optional<TrainingEnd::Reason> end = end_reached();
+      if (validation_due(end.has_value())) {
+        validate();
+        continue;  // patience may have ended
+      }
+      if (end) return finish(*end);
+      step();
     }
   }
-  tape.clear();
-  EpochReport report;
-  report.epoch = ++progress.epoch;
-  report.train_loss = loss / static_cast<double>(tokens);
-  report.train_perplexity = std::exp(report.train_loss);
-  report.seconds = seconds_since(start);
-  report.tokens_per_second = static_cast<double>(tokens) / report.seconds;
+
+ private:
+  std::optional<TrainingEnd::Reason> end_reached() const;
+  bool validation_due(bool at_end) const;
+  void step();
+  StepReport step_report(const StepResult& result, double learning_rate) const;
+  double seconds_left(i64 steps_in_epoch) const;
+  struct Measured {
+    double perplexity = 0, bleu = not_measured, score = 0;
+  };
+  Measured measure() const;
+  bool better(double score, double than) const { return settings_.validate_by == "bleu" ? score > than : score < than; }
+  void validate();
+  void keep(double score);
+  void save(const ValidationReport& report);
+  std::vector<Kept> best_of(std::vector<Kept> all, i64 count) const;
+  std::vector<Kept> last_of(const std::vector<Kept>& all, i64 count) const;
+  std::vector<Kept> to_average() const;
+  TrainingEnd finish(TrainingEnd::Reason reason);
+
+  const Trainer& trainer_;
+  Run& run_;
+  const Settings& settings_;
+  const TrainingData& data_;
+  const std::string folder_;
+  const std::vector<PairLength> lengths_;
+  nn::Adam adam_;
+  std::optional<nn::MovingAverage> average_;
+  Tape tape_;
+  Progress progress_;
+  std::vector<std::vector<std::size_t>> batches_;  // of the epoch under way
+  i64 batches_epoch_ = -1;
+  // Of this process alone: times are no part of what a run is.
+  const Clock::time_point start_ = Clock::now();
+  double step_seconds_ = 0, seconds_ = 0, validation_seconds_ = 0;  // all steps'; since the last validation; the last one's
+  i64 steps_ = 0, tokens_ = 0;                                      // steps taken; tokens since the last validation
+};
+
+std::optional<TrainingEnd::Reason> Training::end_reached() const {
+  using enum TrainingEnd::Reason;
+  if (progress_.epoch >= settings_.epochs) return epochs;
+  if (settings_.max_steps > 0 && progress_.step >= settings_.max_steps) return steps;
+  if (settings_.patience > 0 && progress_.stalled >= settings_.patience) return patience;
+  if (settings_.max_time > 0 && seconds_since(start_) >= settings_.max_time) return time;
+  return {};
+}
+
+bool Training::validation_due(bool at_end) const {
+  if (progress_.validated == progress_.step) return false;
+  if (at_end) return true;
+  return settings_.validate_every > 0 ? progress_.step % settings_.validate_every == 0 : progress_.batch == 0;
+}
+
+void Training::step() {
+  const auto start = Clock::now();
+  const BatchSize size(settings_.batch, settings_.batch_tokens);
+  if (batches_epoch_ != progress_.epoch) {
+    batches_ = make_batches(lengths_, size.times(settings_.accumulate), static_cast<u64>(settings_.seed),
+                            static_cast<u64>(progress_.epoch));
+    batches_epoch_ = progress_.epoch;
+  }
+  std::vector<Batch> parts;
+  for (const auto& rows : split_batch(batches_[static_cast<std::size_t>(progress_.batch)], size, lengths_))
+    parts.push_back(make_batch(data_.train, rows));
+  const double learning_rate = learning_rate_of(settings_).at(progress_.step + 1, progress_.plateau.factor);
+  const StepResult result = train_step(run_, adam_, tape_, parts, progress_.step, learning_rate);
+  ++progress_.step;
+  ++progress_.batch;
+  ++progress_.steps;
+  progress_.loss += result.loss * static_cast<double>(result.tokens);
+  progress_.tokens += result.tokens;
+  progress_.gradient_norm += result.gradient_norm;
+  if (average_) average_->update(progress_.step);
+  const double seconds = seconds_since(start);
+  step_seconds_ += seconds;
+  seconds_ += seconds;
+  ++steps_;
+  tokens_ += result.tokens;
+  if (trainer_.on_step) trainer_.on_step(step_report(result, learning_rate));
+  if (static_cast<std::size_t>(progress_.batch) == batches_.size()) {
+    ++progress_.epoch;
+    progress_.batch = 0;
+  }
+}
+
+StepReport Training::step_report(const StepResult& result, double learning_rate) const {
+  StepReport report;
+  report.epoch = progress_.epoch + 1;
+  report.step = progress_.step;
+  report.steps_in_epoch = static_cast<i64>(batches_.size());
+  report.step_in_epoch = progress_.batch;
+  report.loss = progress_.loss / static_cast<double>(progress_.tokens);
+  report.gradient_norm = result.gradient_norm;
+  report.learning_rate = learning_rate;
+  report.tokens_per_second = static_cast<double>(tokens_) / seconds_;
+  report.seconds_left = seconds_left(report.steps_in_epoch);
   return report;
 }
 
-void Trainer::train(Run& run, const TrainingData& data, const std::string& folder, bool resume) {
-  nn::Adam adam(run.block);
-  Progress progress;
-  if (resume) progress = load_checkpoint(run, adam, path_in(folder, "checkpoint.safetensors"));
-  const auto patient = [&] {
-    return run.settings.patience == 0 || progress.epoch - progress.best_epoch < run.settings.patience;
-  };
-  while (progress.epoch < run.settings.epochs && patient()) {
-    EpochReport report = train_epoch(run, adam, data, progress);
-    report.validation_perplexity = perplexity(run, data.valid, run.settings.batch).value();
-    if (!std::isfinite(report.validation_perplexity))
-      throw_failure("the validation perplexity is {} after epoch {}, at step {}: lower --learning-rate or --clip",
-                    std::fabs(report.validation_perplexity), report.epoch, progress.step);
-    report.best = progress.best_perplexity == 0 || report.validation_perplexity < progress.best_perplexity;
-    if (report.best) {
-      progress.best_perplexity = report.validation_perplexity;
-      progress.best_epoch = report.epoch;
-    }
-    if (!folder.empty()) {
-      if (report.best) save_weights(run, path_in(folder, "model.safetensors"));
-      write_metrics(path_in(folder, "metrics.jsonl"), report.epoch, to_json(report).dump());
-      save_checkpoint(run, adam, progress, path_in(folder, "checkpoint.safetensors"));
-    }
-    if (on_epoch) on_epoch(report);
-  }
+// Later epochs are taken to be as long as this one, later validations as the last one.
+double Training::seconds_left(i64 steps_in_epoch) const {
+  const double epoch = static_cast<double>(steps_in_epoch);
+  double steps = epoch * static_cast<double>(settings_.epochs - progress_.epoch) - static_cast<double>(progress_.batch);
+  if (settings_.max_steps > 0) steps = std::min(steps, static_cast<double>(settings_.max_steps - progress_.step));
+  const double interval = settings_.validate_every > 0 ? static_cast<double>(settings_.validate_every) : epoch;
+  const double left = steps * step_seconds_ / static_cast<double>(steps_) + std::ceil(steps / interval) * validation_seconds_;
+  return settings_.max_time > 0 ? std::min(left, settings_.max_time - seconds_since(start_)) : left;
 }
+
+Training::Measured Training::measure() const {
+  Measured measured;
+  measured.perplexity = measured.score = perplexity(run_, data_.valid, settings_.batch).value();
+  if (settings_.validate_by == "bleu")
+    measured.bleu = measured.score = greedy_bleu(run_, data_.valid, data_.valid_references, settings_.batch);
+  return measured;
+}
+
+void Training::validate() {
+  tape_.clear();
+  const auto start = Clock::now();
+  if (average_) average_->exchange();
+  const Measured measured = measure();
+  ValidationReport report;
+  report.epoch = progress_.batch == 0 ? progress_.epoch : progress_.epoch + 1;
+  report.step = progress_.step;
+  report.epochs = static_cast<double>(progress_.epoch);
+  if (progress_.batch > 0) report.epochs += static_cast<double>(progress_.batch) / static_cast<double>(batches_.size());
+  report.validation_perplexity = measured.perplexity;
+  report.validation_bleu = measured.bleu;
+  if (!std::isfinite(measured.perplexity))
+    throw_failure("the validation perplexity is {} after epoch {}, at step {}: lower --learning-rate or --clip",
+                  std::fabs(measured.perplexity), report.epoch, progress_.step);
+  report.train_loss = progress_.loss / static_cast<double>(progress_.tokens);
+  report.train_perplexity = std::exp(report.train_loss);
+  report.learning_rate = learning_rate_of(settings_).at(progress_.step, progress_.plateau.factor);
+  report.gradient_norm = progress_.gradient_norm / static_cast<double>(progress_.steps);
+  report.seconds = seconds_;
+  report.tokens_per_second = seconds_ > 0 ? static_cast<double>(tokens_) / seconds_ : 0;
+  report.best = progress_.best_step == 0 || better(measured.score, progress_.best_score);
+
+  progress_.validated = progress_.step;
+  ++progress_.stalled;
+  if (report.best) {
+    progress_.best_score = measured.score;
+    progress_.best_step = progress_.step;
+    progress_.best_epoch = report.epoch;
+    progress_.stalled = 0;
+  }
+  progress_.plateau.measured(report.best, settings_.decay, settings_.decay_patience);
+  progress_.loss = progress_.gradient_norm = 0;
+  progress_.tokens = progress_.steps = 0;
+  seconds_ = 0;
+  tokens_ = 0;
+  report.validation_seconds = validation_seconds_ = seconds_since(start);
+  if (!folder_.empty()) {
+    if (report.best) save_weights(run_, path_in(folder_, "model.safetensors"));
+    keep(measured.score);
+  }
+  if (average_) average_->exchange();
+  if (!folder_.empty()) save(report);
+  if (trainer_.on_validation) trainer_.on_validation(report);
+}
+
+// ---- what stays in the folder ------------------------------------------------------------------------------------------
+
+std::vector<Kept> Training::best_of(std::vector<Kept> all, i64 count) const {
+  std::stable_sort(all.begin(), all.end(), [&](const Kept& a, const Kept& b) { return better(a.score, b.score); });
+  all.resize(std::min(all.size(), static_cast<std::size_t>(count)));
+  return all;
+}
+
+std::vector<Kept> Training::last_of(const std::vector<Kept>& all, i64 count) const {
+  return {all.end() - static_cast<std::ptrdiff_t>(std::min(all.size(), static_cast<std::size_t>(count))), all.end()};
+}
+
+std::vector<Kept> Training::to_average() const {
+  return settings_.average_of == "best" ? best_of(progress_.kept, settings_.average)
+                                        : last_of(progress_.kept, settings_.average);
+}
+
+// Writes the weights, and forgets those that are wanted no more. Their files go with the next checkpoint: until then the old
+// one counts on them.
+void Training::keep(double score) {
+  const bool average_best = settings_.average_of == "best";
+  const i64 best = std::max(settings_.keep_best, average_best ? settings_.average : 0);
+  const i64 last = std::max(settings_.keep_last, average_best ? 0 : settings_.average);
+  std::vector<Kept> all = progress_.kept;
+  all.push_back({progress_.step, score});
+  std::vector<Kept> wanted = best_of(all, best);
+  for (const Kept& one : last_of(all, last)) wanted.push_back(one);
+  progress_.kept.clear();
+  for (const Kept& one : all)
+    if (std::any_of(wanted.begin(), wanted.end(), [&](const Kept& other) { return other.step == one.step; }))
+      progress_.kept.push_back(one);
+  if (progress_.kept.empty() || progress_.kept.back().step != progress_.step) return;
+  const std::string path = kept_path(folder_, progress_.step);
+  std::error_code ignored;  // writing the file says why
+  std::filesystem::create_directory(std::filesystem::path(path).parent_path(), ignored);
+  save_weights(run_, path);
+}
+
+void Training::save(const ValidationReport& report) {
+  write_metrics(path_in(folder_, "metrics.jsonl"), report.step, to_json(report).dump());
+  write_file(path_in(folder_, "report.html"), to_html(training_report(run_, folder_)));
+  save_checkpoint(run_, adam_, average_ ? &*average_ : nullptr, progress_, path_in(folder_, "checkpoint.safetensors"));
+  remove_other_kept(folder_, progress_.kept);
+}
+
+TrainingEnd Training::finish(TrainingEnd::Reason reason) {
+  TrainingEnd end;
+  end.reason = reason;
+  const std::vector<Kept> kept = to_average();
+  if (folder_.empty() || kept.size() < 2) return end;
+  const Tensor weights = run_.block.values().clone();
+  std::vector<std::string> paths;
+  for (const Kept& one : kept) paths.push_back(kept_path(folder_, one.step));
+  load_mean(run_, paths);
+  const Measured measured = measure();
+  end.averaged_count = static_cast<i64>(kept.size());
+  end.perplexity = measured.perplexity;
+  end.bleu = measured.bleu;
+  end.averaged = better(measured.score, progress_.best_score);
+  if (end.averaged) save_weights(run_, path_in(folder_, "model.safetensors"));
+  run_.block.values().copy_from(weights);
+  return end;
+}
+
+}  // namespace
+
+TrainingEnd Trainer::train(Run& run, const TrainingData& data, const std::string& folder, bool resume) const {
+  Training training(*this, run, data, folder);
+  if (resume) training.resume();
+  return training.train();
+}
+
+// ---- what training starts from -----------------------------------------------------------------------------------------
 
 namespace {
 
@@ -155,6 +423,7 @@ Prepared prepare(const Settings& settings, const Vocabulary* source, const Vocab
                             target ? *target : Vocabulary::build(target_sentences(train), settings.min_frequency));
   prepared.data.train = encode_pairs(train.pairs, prepared.run->source, prepared.run->target);
   prepared.data.valid = encode_pairs(valid.pairs, prepared.run->source, prepared.run->target);
+  for (const SentencePair& pair : valid.pairs) prepared.data.valid_references.push_back(join(pair.target));
   prepared.skipped_empty = train.skipped_empty;
   prepared.skipped_long = train.skipped_long;
   return prepared;

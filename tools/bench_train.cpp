@@ -172,8 +172,7 @@ void add_bench_train(CLI::App& bench) {
   command->add_flag("--compare-threads", options->compare, "also train on one thread and on all in turns");
   command->add_flag("--json", options->json, "write the result as JSON");
   command->add_option("--device", options->device, "where to compute")->type_name("cpu|cuda")->capture_default_str();
-  options->settings.add_options(*command,
-                                {"train-source", "train-target", "valid-source", "valid-target", "epochs", "patience"});
+  options->settings.add_options(*command, settings_of_the_loop);
   command->callback([options] { options->run(); });
 }
 

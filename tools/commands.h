@@ -9,6 +9,7 @@ void add_demo(CLI::App& program);
 void add_train(CLI::App& program);
 void add_translate(CLI::App& program);
 void add_evaluate(CLI::App& program);
+void add_average(CLI::App& program);
 void add_bleu(CLI::App& program);
 void add_check_gradients(CLI::App& check);
 void add_check_parity(CLI::App& check);

@@ -135,12 +135,12 @@ void Demo::run() const {
         run.model.parameter_count(), threads());
   flush_results();
   const auto start = std::chrono::steady_clock::now();
-  Progress progress(settings.epochs);
+  Progress progress(settings);
   Trainer trainer;
   i64 trained = 0;
   trainer.on_step = [&](const StepReport& report) { progress.step(report); };
-  trainer.on_epoch = [&](const EpochReport& report) {
-    progress.epoch(report);
+  trainer.on_validation = [&](const ValidationReport& report) {
+    progress.validation(report);
     trained = report.epoch;
     if (report.validation_perplexity < good_enough_perplexity) run.settings.epochs = report.epoch;  // enough
   };
@@ -178,7 +178,7 @@ void Demo::run() const {
                   {"training", fmt::format("{} sentence pairs, {} epochs, {:.1f} s on {} threads", corpus.train.size(), trained,
                                            seconds, threads())},
                   {"model", fmt::format("{} parameters, seed {}", run.model.parameter_count(), seed)}};
-  report.epochs = read_metrics(path_in(out, "metrics.jsonl"));
+  report.validations = read_metrics(path_in(out, "metrics.jsonl"));
   for (std::size_t i = 0; i < 10 && i < order.size(); ++i) {
     const Judged& one = all[order[i]];
     report.sentences.push_back({join(one.pair.source), join(one.pair.target), one.text, one.alignment});

@@ -15,7 +15,8 @@ std::string clock_time(double seconds) {
   return fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
-Progress::Progress(i64 epochs) : epochs_(epochs), terminal_(is_terminal(STDERR_FILENO)) {}
+Progress::Progress(const seq2seq::Settings& settings)
+    : epochs_(settings.epochs), by_step_(settings.validate_every > 0), terminal_(is_terminal(STDERR_FILENO)) {}
 
 Progress::~Progress() {
   if (line_open_) remark("\r\x1b[K");
@@ -34,9 +35,11 @@ void Progress::step(const seq2seq::StepReport& report) {
   line_open_ = true;
 }
 
-void Progress::epoch(const seq2seq::EpochReport& report) {
-  remark("{}epoch {}/{}  train perplexity {:.2f}  validation perplexity {:.2f}{}  {:.1f} s  {:.0f} tokens/s\n",
-         terminal_ ? "\r\x1b[K" : "", report.epoch, epochs_, report.train_perplexity, report.validation_perplexity,
+void Progress::validation(const seq2seq::ValidationReport& report) {
+  remark("{}epoch {}/{}{}  train perplexity {:.2f}  validation perplexity {:.2f}{}{}  {:.1f} s  {:.0f} tokens/s\n",
+         terminal_ ? "\r\x1b[K" : "", report.epoch, epochs_, by_step_ ? fmt::format("  step {}", report.step) : "",
+         report.train_perplexity, report.validation_perplexity,
+         std::isfinite(report.validation_bleu) ? fmt::format("  BLEU {:.2f}", report.validation_bleu) : "",
          report.best ? " (best)" : "", report.seconds, report.tokens_per_second);
   line_open_ = false;
 }

@@ -1,4 +1,4 @@
-// How training goes on, on the standard error: on a terminal one line that changes, elsewhere one line an epoch.
+// How training goes on, on the standard error: on a terminal one line that changes, elsewhere one line a validation.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,15 @@ namespace seqgrad::tools {
 
 class Progress {
  public:
-  explicit Progress(i64 epochs);
+  explicit Progress(const seq2seq::Settings& settings);
   ~Progress();  // leaves the terminal at the start of an empty line
 
   void step(const seq2seq::StepReport& report);
-  void epoch(const seq2seq::EpochReport& report);
+  void validation(const seq2seq::ValidationReport& report);
 
  private:
   i64 epochs_;
+  bool by_step_;  // validations are not at the ends of epochs
   bool terminal_, line_open_ = false;
   std::chrono::steady_clock::time_point shown_{};
 };

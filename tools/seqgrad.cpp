@@ -13,6 +13,7 @@ void declare_commands(CLI::App& program) {
   add_train(program);
   add_translate(program);
   add_evaluate(program);
+  add_average(program);
   add_bleu(program);
   CLI::App* check = add_command(program, "check", "check that results are right", "seqgrad check gradients");
   check->require_subcommand(1);

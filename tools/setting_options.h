@@ -10,10 +10,20 @@
 
 namespace seqgrad::tools {
 
+// For commands that do not train to an end: the text, and what is done from step to step and about validations.
+inline const std::set<std::string> settings_of_the_loop{
+    "train-source",   "train-target", "valid-source", "valid-target",      "batch-tokens",   "accumulate",
+    "epochs",         "max-steps",    "max-time",     "schedule",          "warmup",         "decay",
+    "decay-patience", "patience",     "ema",          "min-learning-rate", "validate-every", "validate-by",
+    "average",        "average-of",   "keep-best",    "keep-last"};
 // Those that neither say what a model is made of nor what its weights are at first.
-inline const std::set<std::string> settings_of_training{
-    "train-source",  "train-target", "valid-source",    "valid-target",    "min-frequency", "max-length", "batch",  "epochs",
-    "learning-rate", "clip",         "label-smoothing", "teacher-forcing", "patience",      "threads",    "dropout"};
+inline const std::set<std::string> settings_of_training = [] {
+  std::set<std::string> all{
+      "min-frequency", "max-length",      "batch",        "learning-rate",  "beta1",   "beta2",           "eps",    "clip",
+      "weight-decay",  "label-smoothing", "word-dropout", "output-dropout", "dropout", "teacher-forcing", "threads"};
+  all.insert(settings_of_the_loop.begin(), settings_of_the_loop.end());
+  return all;
+}();
 
 class SettingOptions {
  public:

@@ -1,5 +1,7 @@
 #include "seq2seq/train.h"
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "kernels/error.h"
@@ -53,15 +55,37 @@ Prepared Train::go_on(std::string& folder) const {
   if (!holds_run(folder)) throw_error("--resume {}: there is no run, for {} does not exist", folder, file);
   check_writable(folder);
   const Settings kept = settings_from_toml(file);
-  settings.check_same(kept, file, {"epochs"});
+  settings.check_same(kept, file, {"epochs", "max-steps", "max-time", "patience"});
   set_threads(static_cast<int>(kept.threads));
   Prepared prepared = prepare_resumed(folder);
-  if (settings.given("epochs") && settings.values().epochs != kept.epochs) {
-    settings.apply(prepared.run->settings);
-    check_settings(prepared.run->settings);
-    write_file(file, to_toml(prepared.run->settings));
-  }
+  settings.apply(prepared.run->settings);
+  check_settings(prepared.run->settings);
+  if (const std::string text = to_toml(prepared.run->settings); text != to_toml(kept)) write_file(file, text);
   return prepared;
+}
+
+std::string measures(double perplexity, double bleu) {
+  return fmt::format("validation perplexity {:.4g}{}", perplexity,
+                     std::isfinite(bleu) ? fmt::format(", BLEU {:.2f}", bleu) : "");
+}
+
+// What the model in the folder is worth.
+void say_result(const std::string& folder, const TrainingEnd& end, const Settings& settings) {
+  const std::vector<ValidationReport> validations = read_metrics(path_in(folder, "metrics.jsonl"));
+  const auto best = std::find_if(validations.rbegin(), validations.rend(), [](const auto& one) { return one.best; });
+  if (best == validations.rend()) return;
+  const std::string single = measures(best->validation_perplexity, best->validation_bleu);
+  const std::string place = settings.validate_every > 0
+                                ? fmt::format("after step {} of {}", best->step, validations.back().step)
+                                : fmt::format("after epoch {} of {}", best->epoch, validations.back().epoch);
+  if (end.averaged_count == 0)
+    print("{}: {} {}\n", folder, single, place);
+  else if (end.averaged)
+    print("{}: {} of the mean of {} validations' weights; the best of them alone: {} {}\n", folder,
+          measures(end.perplexity, end.bleu), end.averaged_count, single, place);
+  else
+    print("{}: {} {}; the mean of {} validations' weights is not better and was not saved: {}\n", folder, single, place,
+          end.averaged_count, measures(end.perplexity, end.bleu));
 }
 
 void Train::run() const {
@@ -76,21 +100,13 @@ void Train::run() const {
          prepared.data.train.size(), prepared.data.valid.size(), run.source.size(), run.target.size(),
          run.model.parameter_count(), threads(), folder);
 
-  Progress progress(run.settings.epochs);
+  Progress progress(run.settings);
   Trainer trainer;
   trainer.on_step = [&](const StepReport& report) { progress.step(report); };
-  trainer.on_epoch = [&](const EpochReport& report) { progress.epoch(report); };
+  trainer.on_validation = [&](const ValidationReport& report) { progress.validation(report); };
   // A run that ended before its first checkpoint starts from the beginning.
   const bool from_checkpoint = !resume.empty() && std::filesystem::exists(path_in(folder, "checkpoint.safetensors"));
-  trainer.train(run, prepared.data, folder, from_checkpoint);
-
-  const std::vector<EpochReport> epochs = read_metrics(path_in(folder, "metrics.jsonl"));
-  for (auto epoch = epochs.rbegin(); epoch != epochs.rend(); ++epoch) {
-    if (!epoch->best) continue;
-    print("{}: validation perplexity {:.4g} after epoch {} of {}\n", folder, epoch->validation_perplexity, epoch->epoch,
-          epochs.size());
-    break;
-  }
+  say_result(folder, trainer.train(run, prepared.data, folder, from_checkpoint), run.settings);
 }
 
 }  // namespace
@@ -101,7 +117,8 @@ void add_train(CLI::App& program) {
   auto options = std::make_shared<Train>();
   CLI::Option* out = command->add_option("--out", options->out, "folder to write the run to (default: runs/ATTENTION)");
   CLI::Option* resume =
-      command->add_option("--resume", options->resume, "go on with the run in this folder; --epochs may grow");
+      command->add_option("--resume", options->resume,
+                          "go on with the run in this folder; --epochs, --max-steps, --max-time and --patience may change");
   CLI::Option* config = command->add_option("--config", options->config, "file of settings; options given here come first");
   CLI::Option* preset = command->add_option("--preset", options->preset, "settings of a known experiment, with --data");
   CLI::Option* data = command->add_option("--data", options->data, "folder of the preset's text");

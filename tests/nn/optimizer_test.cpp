@@ -99,6 +99,24 @@ TEST_CASE("Adam is its equations") {
   }
 }
 
+TEST_CASE("a weight decay takes its share of the weights, not of the gradients") {
+  Fixture decayed(DType::f64, 5), plain(DType::f64, 5);
+  Adam with(decayed.block, 0.8, 0.95, 1e-6, 0.1), without(plain.block, 0.8, 0.95, 1e-6);
+  Values w = values(decayed.block.values());
+  for (int t = 1; t <= 4; ++t) {
+    decayed.draw_gradients();
+    plain.draw_gradients();
+    const Values before = values(plain.block.values());
+    with.step(0.05);
+    without.step(0.05);
+    const Values after = values(plain.block.values());
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = w[i] * (1 - 0.05 * 0.1) + (after[i] - before[i]);
+    CHECK(difference(values(decayed.block.values()), w) <= 1e-15);
+    CHECK(values(with.first_moments()) == values(without.first_moments()));
+    CHECK(values(with.second_moments()) == values(without.second_moments()));
+  }
+}
+
 TEST_CASE("Adam goes on from its moments and its number of steps") {
   Fixture straight(DType::f64, 2), stopped(DType::f64, 2);
   Adam one(straight.block), first(stopped.block), second(stopped.block);

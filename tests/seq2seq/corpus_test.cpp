@@ -162,6 +162,74 @@ TEST_CASE("batches waste little on padding") {
   CHECK(padding(make_batches(lengths, 64), lengths) < 0.01);
 }
 
+TEST_CASE("batches of tokens hold as many as fit, padding counted, and one pair at least") {
+  const auto lengths = random_lengths(5000);
+  const auto tokens = [&](const std::vector<std::size_t>& batch) {
+    i64 longest = 0;
+    for (const std::size_t row : batch) longest = std::max({longest, lengths[row].source, lengths[row].target + 1});
+    return static_cast<i64>(batch.size()) * longest;
+  };
+  for (const i64 most : {1, 40, 500, 100000}) {
+    CAPTURE(most);
+    const Batches batches = make_batches(lengths, {64, most}, 1, 0);
+    check_each_index_once(batches, lengths.size());
+    CHECK(batches == make_batches(lengths, {1, most}, 1, 0));  // pairs do not count
+    i64 all = 0;
+    for (const auto& batch : batches) {
+      CHECK((batch.size() == 1 || tokens(batch) <= most));
+      all += tokens(batch);
+    }
+    if (most == 500) CHECK(all > 450 * static_cast<i64>(batches.size()));
+    if (most == 500) CHECK(padding(batches, lengths) < 0.05);
+  }
+  CHECK(make_batches(lengths, {64, 500}, 1, 0) != make_batches(lengths, {64, 500}, 1, 1));
+  CHECK(make_batches({}, {1, 5}, 1, 0).empty());
+}
+
+TEST_CASE("a batch is split into its rows in order") {
+  const auto lengths = random_lengths(300);
+  for (const auto& batch : make_batches(lengths, 64, 1, 0)) {
+    const Batches parts = split_batch(batch, 10, lengths);
+    std::vector<std::size_t> rows;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      CHECK((parts[i].size() == 10 || i + 1 == parts.size()));
+      rows.insert(rows.end(), parts[i].begin(), parts[i].end());
+    }
+    CHECK(rows == batch);
+    CHECK(split_batch(batch, 64, lengths) == Batches{batch});
+  }
+  CHECK(BatchSize(3, 5).times(4).pairs == 12);
+  CHECK(BatchSize(3, 5).times(4).tokens == 20);
+  CHECK(BatchSize(3).times(std::numeric_limits<i64>::max()).pairs == std::numeric_limits<i64>::max());
+}
+
+TEST_CASE("word dropout makes its share of the words unknown, and never what is to be predicted or a special") {
+  std::vector<EncodedPair> pairs(200, {Ids(50, 9), Ids(49, 8)});
+  for (EncodedPair& pair : pairs) pair.source.push_back(Vocabulary::end);
+  std::vector<std::size_t> rows(pairs.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = i;
+  const Batch whole = make_batch(pairs, rows);
+  Batch batch = whole, again = whole, other = whole;
+  drop_words(batch, 0.2, 1, 7);
+  drop_words(again, 0.2, 1, 7);
+  drop_words(other, 0.2, 1, 8);
+  CHECK(batch.source == again.source);
+  CHECK(batch.source != other.source);
+  CHECK(batch.target_out == whole.target_out);
+  for (const auto& [dropped, kept] : {std::pair{&batch.source, &whole.source}, {&batch.target_in, &whole.target_in}}) {
+    i64 words = 0, unknown = 0;
+    for (std::size_t i = 0; i < kept->size(); ++i) {
+      const bool word = (*kept)[i] >= Vocabulary::specials, same = (*dropped)[i] == (*kept)[i];
+      words += word;
+      unknown += !same;
+      CHECK((same || (word && (*dropped)[i] == Vocabulary::unknown)));
+    }
+    CHECK(std::abs(static_cast<double>(unknown) / static_cast<double>(words) - 0.2) < 0.02);  // five standard deviations
+  }
+  drop_words(batch, 0, 1, 7);
+  CHECK(batch.source == again.source);
+}
+
 TEST_CASE("a batch is padded and shifted") {
   const std::vector<EncodedPair> pairs = {{{9, 9, 3}, {8}}, {{5, 3}, {6, 7}}, {{3}, {}}};
   const Batch batch = make_batch(pairs, {0, 2, 1});
@@ -181,4 +249,5 @@ TEST_CASE("batches that cannot be are errors") {
   CHECK(message_of([] { make_batch({{{3}, {}}}, {0, 1}); }) == "[batch] there is no row 1: the corpus has 1 pairs");
   CHECK(message_of([] { make_batches({}, 0); }) == "[batches] the batch size must be at least 1, not 0");
   CHECK(message_of([] { make_batches({}, -3, 1, 1); }) == "[batches] the batch size must be at least 1, not -3");
+  CHECK(message_of([] { make_batches({}, {1, -3}, 1, 1); }) == "[batches] the tokens of a batch must be at least 0, not -3");
 }

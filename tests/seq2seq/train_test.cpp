@@ -4,12 +4,15 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <functional>
 #include <limits>
 
+#include "seq2seq/checkpoint.h"
 #include "seq2seq/demo_corpus.h"
+#include "seq2seq/text.h"
 #include "tensor/file.h"
 #include "tests/temporary_folder.h"
 
@@ -37,12 +40,14 @@ struct Task {
       : source(Vocabulary::build(source_sentences({corpus().train}))),
         target(Vocabulary::build(target_sentences({corpus().train}))),
         data{encode_pairs(corpus().train, source, target), encode_pairs(corpus().valid, source, target)},
-        run(settings, source, target) {}
+        run(settings, source, target) {
+    for (const SentencePair& pair : corpus().valid) data.valid_references.push_back(join(pair.target));
+  }
 
-  std::vector<EpochReport> train(const std::string& folder = "", bool resume = false) {
-    std::vector<EpochReport> epochs;
+  std::vector<ValidationReport> train(const std::string& folder = "", bool resume = false) {
+    std::vector<ValidationReport> epochs;
     Trainer trainer;
-    trainer.on_epoch = [&](const EpochReport& report) { epochs.push_back(report); };
+    trainer.on_validation = [&](const ValidationReport& report) { epochs.push_back(report); };
     trainer.train(run, data, folder, resume);
     return epochs;
   }
@@ -93,12 +98,12 @@ TEST_CASE("stopped after any epoch and resumed is as never stopped, bit for bit"
   Task straight(small(4));
   const std::string whole = folder / "whole";
   start_folder(straight.run, whole);
-  const std::vector<EpochReport> expected = straight.train(whole);
+  const std::vector<ValidationReport> expected = straight.train(whole);
   REQUIRE(expected.size() == 4);
   for (i64 stop : {0, 1, 3, 4}) {
     CAPTURE(stop);
     const std::string parts = folder / fmt::format("stop{}", stop);
-    std::vector<EpochReport> epochs;
+    std::vector<ValidationReport> epochs;
     if (stop > 0) {
       Task first(small(stop));
       start_folder(first.run, parts);
@@ -109,7 +114,7 @@ TEST_CASE("stopped after any epoch and resumed is as never stopped, bit for bit"
     Task second(small(4));
     if (stop > 0)
       for (Parameter* parameter : second.run.block.parameters()) parameter->value.fill(7);  // comes from the checkpoint
-    for (const EpochReport& report : second.train(parts, stop > 0)) epochs.push_back(report);
+    for (const ValidationReport& report : second.train(parts, stop > 0)) epochs.push_back(report);
     CHECK(second.weights() == straight.weights());
     REQUIRE(epochs.size() == 4);
     for (std::size_t i = 0; i < 4; ++i) {
@@ -128,10 +133,10 @@ TEST_CASE("training reduces the loss and reports its steps") {
   Task task(small(10));
   const double untrained = perplexity(task.run, task.data.valid, 7).value();
   std::vector<StepReport> steps;
-  std::vector<EpochReport> epochs;
+  std::vector<ValidationReport> epochs;
   Trainer trainer;
   trainer.on_step = [&](const StepReport& report) { steps.push_back(report); };
-  trainer.on_epoch = [&](const EpochReport& report) { epochs.push_back(report); };
+  trainer.on_validation = [&](const ValidationReport& report) { epochs.push_back(report); };
   trainer.train(task.run, task.data, "");
   REQUIRE(epochs.size() == 10);
   REQUIRE(steps.size() == 100);
@@ -193,15 +198,15 @@ TEST_CASE("the weights of the best epoch are kept, not the last one's") {
   Task task(settings);
   start_folder(task.run, folder.path.string());
   // The last epoch's steps are far too long, so that it is worse than those before on any number of threads.
-  std::vector<EpochReport> epochs;
+  std::vector<ValidationReport> epochs;
   Trainer trainer;
-  trainer.on_epoch = [&](const EpochReport& report) {
+  trainer.on_validation = [&](const ValidationReport& report) {
     epochs.push_back(report);
     if (report.epoch + 1 == settings.epochs) task.run.settings.learning_rate = 0.3;
   };
   trainer.train(task.run, task.data, folder.path.string());
   double best = std::numeric_limits<double>::infinity();
-  for (const EpochReport& report : epochs) {
+  for (const ValidationReport& report : epochs) {
     CHECK(report.best == (report.validation_perplexity < best));
     best = std::min(best, report.validation_perplexity);
   }
@@ -227,6 +232,302 @@ TEST_CASE("patience ends training, also when it is resumed") {
   CHECK(task.train(folder.path.string(), true).size() == 5);
   CHECK(count_lines(folder / "metrics.jsonl") == 10);
   CHECK(task.train(folder.path.string(), true).empty());  // all epochs are done
+}
+
+TEST_CASE("accumulated parts of a batch make the step of the whole batch") {
+  for (const char* attention : {"sdp", "mean"}) {
+    Settings settings = small(1);
+    settings.attention = attention;
+    settings.precision = "f64";
+    settings.dropout = 0;
+    settings.label_smoothing = 0.1;
+    Task whole(settings), parts(settings);
+    settings.accumulate = 3;
+    const std::vector<std::size_t> rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};  // of different lengths: parts weigh differently
+    const std::vector<std::vector<std::size_t>> cut{{0, 1, 2, 3, 4}, {5}, {6, 7, 8, 9}};
+    const Batch batch = make_batch(whole.data.train, rows);
+    std::vector<Batch> batches;
+    for (const auto& part : cut) batches.push_back(make_batch(parts.data.train, part));
+    nn::Adam first(whole.run.block), second(parts.run.block);
+    Tape tape;
+    for (i64 step = 0; step < 3; ++step) {
+      const StepResult one = train_step(whole.run, first, tape, {&batch, 1}, step, 0.01);
+      const StepResult many = train_step(parts.run, second, tape, batches, step, 0.01);
+      CHECK(many.tokens == one.tokens);
+      CHECK(many.loss == doctest::Approx(one.loss).epsilon(1e-12));
+      CHECK(many.gradient_norm == doctest::Approx(one.gradient_norm).epsilon(1e-12));
+      const Values expected = whole.run.block.gradients().to_vector<double>(),
+                   found = parts.run.block.gradients().to_vector<double>();
+      double worst = 0;
+      for (std::size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::fabs(found[i] - expected[i]));
+      CHECK(worst <= 1e-12 * one.gradient_norm);
+      CHECK(worst > 0);  // they were added up in another order
+    }
+  }
+}
+
+TEST_CASE("training with accumulation goes the way of the larger batch, and draws other dropout masks") {
+  for (const i64 tokens : {0, 152}) {
+    Settings settings = small(3);
+    settings.precision = "f64";
+    settings.dropout = 0;
+    settings.batch_tokens = tokens;
+    Task whole(settings);
+    settings.batch /= 4;
+    settings.batch_tokens /= 4;
+    settings.accumulate = 4;
+    Task parts(settings);
+    const auto expected = whole.train(), found = parts.train();
+    REQUIRE(found.size() == 3);
+    CHECK(found.back().step == expected.back().step);
+    CHECK(found.back().train_loss == doctest::Approx(expected.back().train_loss).epsilon(1e-10));
+    CHECK(found.back().validation_perplexity == doctest::Approx(expected.back().validation_perplexity).epsilon(1e-10));
+    settings.dropout = 0.2;
+    Task dropped(settings);
+    settings.batch *= 4;
+    settings.batch_tokens *= 4;
+    settings.accumulate = 1;
+    Task dropped_whole(settings);
+    CHECK(std::fabs(dropped.train().back().train_loss - dropped_whole.train().back().train_loss) > 1e-6);
+  }
+}
+
+TEST_CASE("the parts of a step draw different masks, and other ones than the parts of the next step") {
+  Settings settings = small(1);
+  settings.precision = "f64";
+  settings.dropout = 0.5;
+  settings.accumulate = 2;
+  Task task(settings);
+  nn::Adam adam(task.run.block);
+  Tape tape;
+  const Batch batch = make_batch(task.data.train, {0, 1});
+  const std::vector<Batch> twice{batch, batch};
+  const auto loss = [&](std::span<const Batch> parts, i64 step) {
+    return train_step(task.run, adam, tape, parts, step, 1e-300).loss;
+  };
+  const double first = loss({&batch, 1}, 0), both = loss(twice, 0), next = loss({&batch, 1}, 1);
+  const double second = 2 * both - first;
+  CHECK(loss({&batch, 1}, 0) == first);
+  CHECK(std::fabs(first - second) > 1e-3);
+  CHECK(std::fabs(first - next) > 1e-3);
+  CHECK(std::fabs(second - next) > 1e-3);
+}
+
+TEST_CASE("the schedule's learning rate is the step's and stands in the reports") {
+  Settings settings = small(2);
+  settings.schedule = "inverse-sqrt";
+  settings.warmup = 4;
+  Task task(settings);
+  std::vector<double> rates;
+  std::vector<ValidationReport> validations;
+  Trainer trainer;
+  trainer.on_step = [&](const StepReport& report) { rates.push_back(report.learning_rate); };
+  trainer.on_validation = [&](const ValidationReport& report) { validations.push_back(report); };
+  trainer.train(task.run, task.data, "");
+  REQUIRE(rates.size() == 20);
+  CHECK(rates[0] == doctest::Approx(0.01 / 4));
+  CHECK(rates[3] == 0.01);
+  CHECK(rates[15] == doctest::Approx(0.01 / 2));
+  CHECK(validations[1].learning_rate == rates[19]);
+  CHECK(validations[1].gradient_norm > 0);
+
+  settings.warmup = 0;
+  settings.schedule = "plateau";
+  settings.learning_rate = 1e-300;  // nothing ever gets better after the first
+  settings.precision = "f64";
+  settings.epochs = 6;
+  settings.decay = 0.1;
+  settings.decay_patience = 2;
+  settings.min_learning_rate = 5e-302;
+  Task stalled(settings);
+  std::vector<double> by_epoch;
+  for (const ValidationReport& report : stalled.train()) by_epoch.push_back(report.learning_rate);
+  CHECK(by_epoch == std::vector<double>{1e-300, 1e-300, 1e-300, 1e-300 * 0.1, 1e-300 * 0.1, 5e-302});
+}
+
+TEST_CASE("validations by step, and steps that end training") {
+  Settings settings = small(3);
+  settings.validate_every = 7;
+  settings.max_steps = 25;
+  Task task(settings);
+  std::vector<ValidationReport> validations;
+  Trainer trainer;
+  trainer.on_validation = [&](const ValidationReport& report) { validations.push_back(report); };
+  CHECK(trainer.train(task.run, task.data, "").reason == TrainingEnd::Reason::steps);
+  std::vector<i64> steps, epochs;
+  for (const ValidationReport& one : validations) {
+    steps.push_back(one.step);
+    epochs.push_back(one.epoch);
+  }
+  CHECK(steps == std::vector<i64>{7, 14, 21, 25});
+  CHECK(epochs == std::vector<i64>{1, 2, 3, 3});
+  CHECK(validations[1].epochs == doctest::Approx(1.4));
+  CHECK(validations[3].epochs == doctest::Approx(2.5));
+  // Each is of its own steps: the losses fall, and together they are what whole epochs say.
+  CHECK(validations[1].train_loss < validations[0].train_loss);
+  settings.validate_every = 0;
+  settings.max_steps = 0;
+  Task whole(settings);
+  const std::vector<ValidationReport> by_epoch = whole.train();
+  CHECK(by_epoch.back().step == 30);
+  settings.max_steps = 25;
+  Task again(settings);
+  CHECK(again.train().back().train_loss != by_epoch.back().train_loss);
+  CHECK(again.weights() == task.weights());  // validations change nothing
+}
+
+TEST_CASE("time ends training with a validation") {
+  Settings settings = small(1000);
+  settings.max_time = 1e-9;
+  Task task(settings);
+  std::vector<StepReport> steps;
+  Trainer trainer;
+  i64 validations = 0;
+  trainer.on_step = [&](const StepReport& report) { steps.push_back(report); };
+  trainer.on_validation = [&](const ValidationReport&) { ++validations; };
+  CHECK(trainer.train(task.run, task.data, "").reason == TrainingEnd::Reason::time);
+  CHECK(steps.empty());
+  CHECK(validations == 0);  // nothing to measure yet
+  task.run.settings.max_time = 0.05;
+  CHECK(trainer.train(task.run, task.data, "").reason == TrainingEnd::Reason::time);
+  CHECK(!steps.empty());
+  CHECK(validations > 0);
+}
+
+TEST_CASE("validation by BLEU keeps the weights that translate best") {
+  TemporaryFolder folder;
+  Settings settings = small(14);
+  settings.validate_by = "bleu";
+  settings.dropout = 0;
+  Task task(settings);
+  start_folder(task.run, folder.path.string());
+  const std::vector<ValidationReport> reports = task.train(folder.path.string());
+  double best = -1;
+  for (const ValidationReport& report : reports) {
+    CHECK(report.best == (report.validation_bleu > best));
+    best = std::max(best, report.validation_bleu);
+  }
+  CHECK(best > 0);
+  const std::unique_ptr<Run> kept = open_run(folder.path.string());
+  CHECK(greedy_bleu(*kept, task.data.valid, task.data.valid_references, 7) == doctest::Approx(best).epsilon(1e-9));
+  CHECK(task.train().front().validation_bleu > 0);
+  settings.validate_by = "perplexity";
+  Task other(settings);
+  CHECK(std::isnan(other.train().front().validation_bleu));
+}
+
+TEST_CASE("a moving average is what is validated and saved, and training goes on from the weights") {
+  TemporaryFolder folder;
+  Settings settings = small(3);
+  Task plain(settings);
+  plain.train();
+  settings.ema = 0.9;
+  Task task(settings);
+  start_folder(task.run, folder.path.string());
+  const std::vector<ValidationReport> reports = task.train(folder.path.string());
+  CHECK(task.weights() == plain.weights());
+  const std::unique_ptr<Run> saved = open_run(folder.path.string());
+  CHECK(saved->block.values().to_vector<float>() != task.run.block.values().to_vector<float>());
+  REQUIRE(reports.back().best);
+  CHECK(perplexity(*saved, task.data.valid, settings.batch).value() == reports.back().validation_perplexity);
+  CHECK(perplexity(task.run, task.data.valid, settings.batch).value() != reports.back().validation_perplexity);
+
+  // Resumed after one epoch, it is the same.
+  const std::string parts = folder / "parts";
+  settings.epochs = 1;
+  Task first(settings);
+  start_folder(first.run, parts);
+  first.train(parts);
+  settings.epochs = 3;
+  Task second(settings);
+  second.train(parts, true);
+  for (const char* file : {"/model.safetensors", "/checkpoint.safetensors"})
+    CHECK(read_file(parts + file) == read_file(folder.path.string() + file));
+}
+
+TEST_CASE("the weights of the best and of the last validations are kept, and their mean is the model") {
+  for (const char* which : {"best", "last"}) {
+    CAPTURE(which);
+    TemporaryFolder folder;
+    const std::string run = folder.path.string();
+    Settings settings = small(7);
+    settings.validate_every = 10;
+    settings.average = 3;
+    settings.average_of = which;
+    settings.keep_best = settings.keep_last = 2;
+    Task task(settings);
+    start_folder(task.run, run);
+    std::vector<ValidationReport> reports;
+    Trainer trainer;
+    trainer.on_validation = [&](const ValidationReport& report) {
+      reports.push_back(report);
+      // Worse from here on: a little, so that a mean is better than each; or so much that none is.
+      if (report.step == 40) task.run.settings.learning_rate = std::string(which) == "best" ? 0.1 : 1;
+    };
+    const TrainingEnd end = trainer.train(task.run, task.data, run);
+    const bool best = std::string(which) == "best";
+    std::vector<ValidationReport> by_score = reports;
+    std::stable_sort(by_score.begin(), by_score.end(),
+                     [](const auto& a, const auto& b) { return a.validation_perplexity < b.validation_perplexity; });
+    std::vector<i64> mean, all;
+    for (std::size_t i = 0; i < 3; ++i) mean.push_back(best ? by_score[i].step : reports[reports.size() - 1 - i].step);
+    all = mean;
+    for (std::size_t i = 0; i < 2; ++i) {
+      all.push_back(by_score[i].step);
+      all.push_back(reports[reports.size() - 1 - i].step);
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (const ValidationReport& report : reports)
+      CHECK(std::filesystem::exists(kept_path(run, report.step)) == std::binary_search(all.begin(), all.end(), report.step));
+
+    Values expected(task.weights().size(), 0);
+    Task other(settings);
+    for (const i64 step : mean) {
+      load_weights(other.run, kept_path(run, step));
+      const Values weights = other.weights();
+      for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += weights[i] / 3;
+    }
+    CHECK(end.averaged_count == 3);
+    CHECK(end.averaged == (end.perplexity < by_score[0].validation_perplexity));
+    CHECK(end.averaged == best);
+    load_weights(other.run, run + "/model.safetensors");
+    CHECK(perplexity(other.run, other.data.valid, settings.batch).value() ==
+          (end.averaged ? end.perplexity : by_score[0].validation_perplexity));
+    const Values found = other.weights();
+    double worst = 0;
+    for (std::size_t i = 0; i < expected.size(); ++i) worst = std::max(worst, std::fabs(expected[i] - found[i]));
+    CHECK((worst < 1e-6) == end.averaged);
+    CHECK(task.weights() != found);  // training would go on from its own
+  }
+}
+
+TEST_CASE("word dropout and output dropout act in training alone") {
+  Settings settings = small(1);
+  settings.precision = "f64";
+  settings.dropout = 0;
+  const auto losses = [](const Settings& s) {
+    Task task(s);
+    const double before = perplexity(task.run, task.data.valid, 7).value();
+    nn::Adam adam(task.run.block);
+    Tape tape;
+    const Batch batch = make_batch(task.data.train, {0, 1, 2});
+    const double first = train_step(task.run, adam, tape, {&batch, 1}, 0, 1e-300).loss;
+    const double second = train_step(task.run, adam, tape, {&batch, 1}, 1, 1e-300).loss;
+    return std::array{before, first, second};
+  };
+  const auto plain = losses(settings);
+  CHECK(plain[1] == plain[2]);
+  Settings words = settings, output = settings;
+  words.word_dropout = 0.3;
+  output.output_dropout = 0.3;
+  for (const Settings& one : {words, output}) {
+    const auto dropped = losses(one);
+    CHECK(dropped[0] == plain[0]);
+    CHECK(dropped[1] != plain[1]);
+    CHECK(dropped[1] != dropped[2]);
+    CHECK(losses(one) == dropped);
+  }
 }
 
 TEST_CASE("training that diverges fails by step, and leaves the files of the epoch before") {

@@ -14,6 +14,7 @@ TEST_CASE("each command has help with an example") {
                                                   {"train"},
                                                   {"translate"},
                                                   {"evaluate"},
+                                                  {"average"},
                                                   {"bleu"},
                                                   {"check"},
                                                   {"check", "gradients"},

@@ -89,8 +89,8 @@ TEST_CASE("a report stands alone and shows text as text") {
   Report report;
   report.title = "<b>&\"";
   report.facts = {{"fact", "<i>"}};
-  report.epochs = {{.epoch = 1, .train_perplexity = 40, .validation_perplexity = 20},
-                   {.epoch = 2, .train_perplexity = 3, .validation_perplexity = 2.5}};
+  report.validations = {{.epochs = 1, .train_perplexity = 40, .validation_perplexity = 20},
+                        {.epochs = 2, .train_perplexity = 3, .validation_perplexity = 2.5}};
   report.sentences = {{"der <hund>", "the dog", "the dog", small}};
   const std::string html = to_html(report);
   CHECK(html.find("<title>&lt;b&gt;&amp;&quot;</title>") != std::string::npos);
