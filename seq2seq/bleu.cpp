@@ -1,22 +1,24 @@
 #include "seq2seq/bleu.h"
 
+#include <unicode/uchar.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <unordered_map>
 
 #include "kernels/error.h"
+#include "seq2seq/ngrams.h"
 #include "seq2seq/text.h"
 
 namespace seqgrad::seq2seq {
 namespace {
 
-using Ngrams = std::array<std::unordered_map<std::string, i64>, bleu_orders>;
-
 const char* name(BleuTokenizer tokenizer) {
   switch (tokenizer) {
     case BleuTokenizer::none:
       return "none";
+    case BleuTokenizer::international:
+      return "intl";
     case BleuTokenizer::character:
       return "char";
     default:
@@ -62,6 +64,25 @@ bool stands_alone(char c) {
          (c >= '{' && c <= '~');
 }
 
+// Rewrites text from its start to its end. A rule sees a character and the one after it, if there is one (`pair`), puts what
+// becomes of them behind `out` and says how many it has used up.
+template <class Text, class Rule>
+void rewrite(Text& text, Rule&& rule) {
+  Text out;
+  out.reserve(text.size() * 2);
+  for (std::size_t i = 0; i < text.size();) {
+    const bool pair = i + 1 < text.size();
+    i += rule(out, text[i], pair ? text[i + 1] : 0, pair);
+  }
+  text.swap(out);
+}
+
+template <class Text, class... C>
+std::size_t put(Text& out, std::size_t used, C... characters) {
+  (out.push_back(characters), ...);
+  return used;
+}
+
 // The four rewriting rules of mteval-v13a, one pass each as in the original, for a match of one rule consumes its
 // characters. They look at bytes: those of a multi-byte character are neither digits nor punctuation.
 std::string tokenize_13a(std::string text) {
@@ -74,96 +95,95 @@ std::string tokenize_13a(std::string text) {
   replace_all(text, "&gt;", ">");
   text = ' ' + text + ' ';
 
-  std::string out;
-  const auto pass = [&](auto&& rule) {
-    out.clear();
-    for (std::size_t i = 0; i < text.size();) i += rule(text[i], i + 1 < text.size() ? text[i + 1] : '\0', i + 1 < text.size());
-    text.swap(out);
-  };
-  const auto put = [&](auto... characters) { (out.push_back(characters), ...); };
-  pass([&](char a, char, bool) {
-    stands_alone(a) ? put(' ', a, ' ') : put(a);
-    return 1;
+  rewrite(text,
+          [](std::string& out, char a, char, bool) { return stands_alone(a) ? put(out, 1, ' ', a, ' ') : put(out, 1, a); });
+  rewrite(text, [](std::string& out, char a, char b, bool) {  // '.' and ',' unless a digit precedes
+    return is_digit(a) || !is_stop(b) ? put(out, 1, a) : put(out, 2, a, ' ', b, ' ');
   });
-  pass([&](char a, char b, bool) {  // '.' and ',' unless a digit precedes
-    if (is_digit(a) || !is_stop(b)) return put(a), 1;
-    return put(a, ' ', b, ' '), 2;
+  rewrite(text, [](std::string& out, char a, char b, bool pair) {  // '.' and ',' unless a digit follows
+    return !is_stop(a) || is_digit(b) || !pair ? put(out, 1, a) : put(out, 2, ' ', a, ' ', b);
   });
-  pass([&](char a, char b, bool pair) {  // '.' and ',' unless a digit follows
-    if (!is_stop(a) || is_digit(b) || !pair) return put(a), 1;
-    return put(' ', a, ' ', b), 2;
-  });
-  pass([&](char a, char b, bool) {  // a hyphen after a digit
-    if (!is_digit(a) || b != '-') return put(a), 1;
-    return put(a, ' ', b, ' '), 2;
+  rewrite(text, [](std::string& out, char a, char b, bool) {  // a hyphen after a digit
+    return !is_digit(a) || b != '-' ? put(out, 1, a) : put(out, 2, a, ' ', b, ' ');
   });
   return text;
 }
 
-std::string_view without_trailing_whitespace(std::string_view text) {
-  std::size_t end = 0;
-  for (std::size_t position = 0; position < text.size();) {
-    if (!is_whitespace(next_code_point(text, position))) end = position;
-  }
-  return text.substr(0, end);
+bool is_of(char32_t c, uint32_t categories) { return (U_GET_GC_MASK(static_cast<UChar32>(c)) & categories) != 0; }
+bool is_number(char32_t c) { return is_of(c, U_GC_N_MASK); }
+bool is_punctuation(char32_t c) { return is_of(c, U_GC_P_MASK); }
+
+// The rules of mteval-v14's --international-tokenization, as sacreBLEU has them: without a space before and behind the
+// line, so that punctuation that follows a number at its end stays with it.
+std::string tokenize_international(std::string_view line) {
+  constexpr char32_t space = ' ';
+  std::u32string text;
+  for (std::size_t position = 0; position < line.size();) text.push_back(next_code_point(line, position));
+  rewrite(text, [](std::u32string& out, char32_t a, char32_t b, bool pair) {  // punctuation unless a number precedes
+    return !pair || is_number(a) || !is_punctuation(b) ? put(out, 1, a) : put(out, 2, a, space, b, space);
+  });
+  rewrite(text, [](std::u32string& out, char32_t a, char32_t b, bool pair) {  // punctuation unless a number follows
+    return !pair || !is_punctuation(a) || is_number(b) ? put(out, 1, a) : put(out, 2, space, a, space, b);
+  });
+  rewrite(text, [](std::u32string& out, char32_t a, char32_t, bool) {
+    return is_of(a, U_GC_S_MASK) ? put(out, 1, space, a, space) : put(out, 1, a);
+  });
+  std::string result;
+  for (const char32_t c : text) append_utf8(result, c);
+  return result;
 }
 
-Ngrams count_ngrams(const std::vector<std::string>& words) {
-  Ngrams ngrams;
-  for (std::size_t begin = 0; begin < words.size(); ++begin) {
-    std::string ngram;
-    for (std::size_t n = 0; n < bleu_orders && begin + n < words.size(); ++n) {
-      if (n > 0) ngram += ' ';  // no word holds a space
-      ngram += words[begin + n];
-      ++ngrams[n][ngram];
-    }
-  }
-  return ngrams;
-}
+// Counts one sentence after the other.
+class Counter {
+ public:
+  explicit Counter(const BleuOptions& options) : options_(options) {}
 
-BleuCounts count_sentence(const std::string& hypothesis, const std::vector<std::string_view>& references,
-                          const BleuOptions& options) {
-  const std::vector<std::string> words = bleu_words(hypothesis, options);
-  BleuCounts counts;
-  counts.hypothesis_length = static_cast<i64>(words.size());
-
-  // An n-gram may match as often as the reference that has it most often.
-  Ngrams allowed;
-  i64 closest = -1;
-  for (const std::string_view reference : references) {
-    const std::vector<std::string> reference_words = bleu_words(reference, options);
-    const auto length = static_cast<i64>(reference_words.size());
-    const i64 distance = std::abs(length - counts.hypothesis_length);
-    if (closest < 0 || distance < closest || (distance == closest && length < counts.reference_length)) {
-      closest = distance;
-      counts.reference_length = length;
+  BleuCounts operator()(std::string_view hypothesis, const std::vector<std::string_view>& references) {
+    const Symbols words = numbers(hypothesis);
+    BleuCounts counts;
+    counts.hypothesis_length = static_cast<i64>(words.size());
+    std::vector<Symbols> all;
+    std::size_t size = 0;
+    for (const std::string_view reference : references) {
+      all.push_back(numbers(reference));
+      size += all.back().size();
     }
-    Ngrams ngrams = count_ngrams(reference_words);
-    for (std::size_t n = 0; n < bleu_orders; ++n) {
-      for (const auto& [ngram, count] : ngrams[n]) {
-        i64& most = allowed[n][ngram];
-        most = std::max(most, count);
+    matcher_.start(size);
+    i64 closest = -1;
+    for (const Symbols& reference : all) {
+      matcher_.add_reference(reference);
+      const auto length = static_cast<i64>(reference.size());
+      const i64 distance = std::abs(length - counts.hypothesis_length);
+      if (closest < 0 || distance < closest || (distance == closest && length < counts.reference_length)) {
+        closest = distance;
+        counts.reference_length = length;
       }
     }
+    matcher_.match(words, counts.correct.data());
+    for (std::size_t n = 0; n < bleu_orders; ++n) counts.total[n] = ngram_count(words.size(), n + 1);
+    return counts;
   }
-  const Ngrams ngrams = count_ngrams(words);
-  for (std::size_t n = 0; n < bleu_orders; ++n) {
-    for (const auto& [ngram, count] : ngrams[n]) {
-      const auto found = allowed[n].find(ngram);
-      counts.total[n] += count;
-      if (found != allowed[n].end()) counts.correct[n] += std::min(count, found->second);
-    }
+
+ private:
+  Symbols numbers(std::string_view line) {
+    Symbols symbols;
+    for (const std::string& word : bleu_words(line, options_)) symbols.push_back(numbers_(word));
+    return symbols;
   }
-  return counts;
-}
+
+  const BleuOptions& options_;
+  WordNumbers numbers_;
+  NgramMatcher matcher_{bleu_orders};
+};
 
 }  // namespace
 
 BleuTokenizer bleu_tokenizer(std::string_view text) {
-  for (const BleuTokenizer tokenizer : {BleuTokenizer::none, BleuTokenizer::mteval13a, BleuTokenizer::character}) {
+  for (const BleuTokenizer tokenizer :
+       {BleuTokenizer::none, BleuTokenizer::mteval13a, BleuTokenizer::international, BleuTokenizer::character}) {
     if (text == name(tokenizer)) return tokenizer;
   }
-  throw_error("[bleu] unknown tokenizer '{}': choose none, 13a or char", text);
+  throw_error("[bleu] unknown tokenizer '{}': choose none, 13a, intl or char", text);
 }
 
 std::vector<std::string> bleu_words(std::string_view line, const BleuOptions& options) {
@@ -172,6 +192,7 @@ std::vector<std::string> bleu_words(std::string_view line, const BleuOptions& op
   text = without_trailing_whitespace(text);
   if (options.tokenize == BleuTokenizer::none) return split_whitespace(text);
   if (options.tokenize == BleuTokenizer::mteval13a) return split_whitespace(tokenize_13a(std::move(text)));
+  if (options.tokenize == BleuTokenizer::international) return split_whitespace(tokenize_international(text));
   std::vector<std::string> characters;
   for (std::size_t position = 0; position < text.size();) {
     const std::size_t begin = position;
@@ -192,18 +213,13 @@ BleuCounts& BleuCounts::operator+=(const BleuCounts& other) {
 
 std::vector<BleuCounts> bleu_counts(const std::vector<std::string>& hypotheses,
                                     const std::vector<std::vector<std::string>>& references, const BleuOptions& options) {
-  if (hypotheses.empty()) throw_error("[bleu] there are no hypotheses");
-  if (references.empty()) throw_error("[bleu] there are no references");
-  for (const auto& stream : references) {
-    if (stream.size() != hypotheses.size()) {
-      throw_error("[bleu] {} hypotheses but {} references: they must match line by line", hypotheses.size(), stream.size());
-    }
-  }
+  check_lines("bleu", hypotheses, references);
+  Counter count(options);
   std::vector<BleuCounts> counts;
   for (std::size_t i = 0; i < hypotheses.size(); ++i) {
     std::vector<std::string_view> lines;
     for (const auto& stream : references) lines.push_back(stream[i]);
-    counts.push_back(count_sentence(hypotheses[i], lines, options));
+    counts.push_back(count(hypotheses[i], lines));
   }
   return counts;
 }

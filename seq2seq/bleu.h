@@ -19,9 +19,10 @@
 namespace seqgrad::seq2seq {
 
 enum class BleuTokenizer {
-  none,       // words are what whitespace separates: for text that is tokenised already
-  mteval13a,  // "13a", as the WMT script mteval-v13a.pl
-  character   // "char"
+  none,           // words are what whitespace separates: for text that is tokenised already
+  mteval13a,      // "13a", as the WMT script mteval-v13a.pl
+  international,  // "intl", as mteval-v14.pl: Unicode's punctuation and symbols stand alone
+  character       // "char"
 };
 
 // What an order without any match counts as. Chen, Cherry, "A systematic comparison of smoothing techniques for
@@ -41,7 +42,7 @@ struct BleuOptions {
   bool effective_order = false;                // leave out orders of which the hypotheses have no n-gram
 };
 
-// "none", "13a" or "char"; Error otherwise.
+// "none", "13a", "intl" or "char"; Error otherwise.
 BleuTokenizer bleu_tokenizer(std::string_view name);
 
 constexpr int bleu_orders = 4;

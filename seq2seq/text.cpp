@@ -239,6 +239,13 @@ std::vector<std::string> split_whitespace(std::string_view text) {
   return words;
 }
 
+std::string_view without_trailing_whitespace(std::string_view text) {
+  std::size_t end = 0;
+  for (std::size_t position = 0; position < text.size();)
+    if (!is_whitespace(next_code_point(text, position))) end = position;
+  return text.substr(0, end);
+}
+
 std::string join(const std::vector<std::string>& words, std::string_view separator) {
   std::string text;
   for (std::size_t i = 0; i < words.size(); ++i) {

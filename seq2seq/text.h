@@ -48,9 +48,12 @@ std::vector<std::string> read_lines(const std::string& path);
 // No word is empty; blank text has no words.
 std::vector<std::string> split_whitespace(std::string_view text);
 
+std::string_view without_trailing_whitespace(std::string_view text);
+
 std::string join(const std::vector<std::string>& words, std::string_view separator = " ");
 
-// Lower case in all scripts, as Python's str.lower() has it. The final sigma looks through common accents only.
+// Lower case in all scripts, as Python's str.lower() has it, the final sigma of Greek included. Malformed UTF-8
+// stays as it is.
 std::string lowercase(std::string_view text);
 
 // The position, from 0, of the first byte of the first malformed sequence; npos if the text is well-formed.

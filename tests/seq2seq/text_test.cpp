@@ -176,5 +176,10 @@ TEST_CASE("lower case works in all scripts") {
   CHECK(lowercase("ΑΒΓ Ώ ЖЩЁ Ӂ ԱՖ Ⴀ ᾈ Ⅷ Ａ 𐐀") == "αβγ ώ жщё ӂ աֆ ⴀ ᾀ ⅷ ａ 𐐨");
   CHECK(lowercase("İ") == "i\u0307");
   CHECK(lowercase("ΟΔΟΣ, ΟΔΟΣ ΣΑΣ Σ ΣΑ Α.Σ") == "οδος, οδος σας σ σα α.ς");
+  CHECK(lowercase("1Σ ΑΣ\u0345 ΑΣ\u05b0Α \u2160Σ ⓐΣ") == "1σ ας\u0345 ασ\u05b0α \u2170ς ⓐς");
+  CHECK(lowercase("A\xff"
+                  "B") ==
+        "a\xff"
+        "b");
   CHECK(lowercase("") == "");
 }

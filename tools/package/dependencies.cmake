@@ -1,8 +1,9 @@
 # What the libraries link against: found in the same way by the build and by those who use the installed package.
 # seqgrad_required is REQUIRED in the build; without it, what is not found is listed in seqgrad_missing.
 set(seqgrad_missing "")
-foreach(dependency OpenMP fmt ZLIB tomlplusplus)
-  find_package(${dependency} ${seqgrad_required})
+set(ICU_parts COMPONENTS uc)
+foreach(dependency OpenMP fmt ZLIB tomlplusplus ICU)
+  find_package(${dependency} ${seqgrad_required} ${${dependency}_parts})
   if(NOT ${dependency}_FOUND)
     list(APPEND seqgrad_missing ${dependency})
   endif()
