@@ -11,6 +11,7 @@ void add_translate(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_average(CLI::App& program);
 void add_bleu(CLI::App& program);
+void add_chrf(CLI::App& program);
 void add_check_gradients(CLI::App& check);
 void add_check_parity(CLI::App& check);
 void add_check_invariance(CLI::App& check);

@@ -15,6 +15,7 @@ void declare_commands(CLI::App& program) {
   add_evaluate(program);
   add_average(program);
   add_bleu(program);
+  add_chrf(program);
   CLI::App* check = add_command(program, "check", "check that results are right", "seqgrad check gradients");
   check->require_subcommand(1);
   add_check_gradients(*check);

@@ -16,6 +16,7 @@ TEST_CASE("each command has help with an example") {
                                                   {"evaluate"},
                                                   {"average"},
                                                   {"bleu"},
+                                                  {"chrf"},
                                                   {"check"},
                                                   {"check", "gradients"},
                                                   {"check", "parity"},
