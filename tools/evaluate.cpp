@@ -3,10 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
-#include "seq2seq/bleu.h"
-#include "seq2seq/search.h"
+#include "seq2seq/evaluation.h"
 #include "seq2seq/text.h"
-#include "seq2seq/train.h"
 #include "tools/commands.h"
 #include "tools/console.h"
 
@@ -14,89 +12,114 @@ namespace seqgrad::tools {
 namespace {
 
 using namespace seq2seq;
+using nlohmann::ordered_json;
 
 struct Evaluate {
   std::string model, source, reference, tokenize = "none";
-  i64 batch = 64;
-  bool lowercase = false, json = false;
+  EvaluationOptions options;
+  bool json = false;
   Machine machine;
 
-  void run() const;
+  void run();
 };
 
-void Evaluate::run() const {
+void print_json(const Evaluation& evaluation, double seconds) {
+  const auto scores = [&](const auto& score) {
+    ordered_json result;
+    const char* const names[] = {"bleu", "chrf", "chrf++"};
+    for (std::size_t i = 0; i < evaluation.measures.size(); ++i) result[names[i]] = score(evaluation.measures[i]);
+    return result;
+  };
+  ordered_json result = {{"sentences", evaluation.hypotheses.size()}};
+  // Without a single pair there is no loss: null.
+  result["perplexity"] = evaluation.pairs > 0 ? evaluation.teacher_forced.value() : NAN;
+  result["target_tokens"] = evaluation.teacher_forced.tokens;
+  if (evaluation.free_running) result["free_running_loss"] = evaluation.pairs > 0 ? evaluation.free_running->loss() : NAN;
+  result["reference_words"] = evaluation.reference_words;
+  result["unknown_reference_words"] = evaluation.unknown_reference_words;
+  result.update(scores([](const Measured& measured) { return measured.score(); }));
+  const ordered_json signatures = scores([](const Measured& measured) { return measured.signature; });
+  for (const auto& [name, signature] : signatures.items()) result[name + "_signature"] = signature;
+  ordered_json& buckets = result["by_source_length"] = ordered_json::array();
+  for (const LengthBucket& bucket : evaluation.by_length) {
+    ordered_json entry = {{"from", bucket.from}, {"to", bucket.to}, {"sentences", bucket.sentences.size()}};
+    if (bucket.to == 0) entry["to"] = nullptr;
+    entry.update(scores([&](const Measured& measured) { return measured.score(bucket.sentences); }));
+    buckets.push_back(entry);
+  }
+  result["cut_off"] = evaluation.cut_off;
+  result["seconds"] = seconds;
+  print("{}\n", result.dump());
+}
+
+void print_text(const Evaluation& evaluation, double seconds) {
+  const std::size_t sentences = evaluation.hypotheses.size(), pairs = static_cast<std::size_t>(evaluation.pairs);
+  print("sentences   {} in {:.1f} s", sentences, seconds);
+  if (pairs < sentences) print(" ({} without perplexity: a side is empty)", sentences - pairs);
+  if (evaluation.cut_off > 0) print(" ({} translations cut off)", evaluation.cut_off);
+  print("\nperplexity  {:.4f} over {} target tokens", pairs > 0 ? evaluation.teacher_forced.value() : NAN,
+        evaluation.teacher_forced.tokens);
+  if (evaluation.unknown_reference_words > 0)
+    print("; {} of {} reference words are not in the vocabulary and count as <unk>", evaluation.unknown_reference_words,
+          evaluation.reference_words);
+  print("\n");
+  if (evaluation.free_running)
+    print("free-running loss  {:.4f} per target token, of the model after its own words\n",
+          pairs > 0 ? evaluation.free_running->loss() : NAN);
+  print("{}\nsignature   {}\n", evaluation.bleu.format(), evaluation.bleu.signature);
+  for (std::size_t i = 1; i < evaluation.measures.size(); ++i) {
+    const Measured& measured = evaluation.measures[i];
+    print("{} = {:.2f}\nsignature   {}\n", measured.name, measured.score(), measured.signature);
+  }
+  print("\n{:<13}  {:>9}", "source length", "sentences");
+  for (const Measured& measured : evaluation.measures) print("  {:>7}", measured.name);
+  print("\n");
+  for (const LengthBucket& bucket : evaluation.by_length) {
+    print("{:<13}  {:>9}", bucket.name(), bucket.sentences.size());
+    for (const Measured& measured : evaluation.measures) print("  {:>7.2f}", measured.score(bucket.sentences));
+    print("\n");
+  }
+}
+
+void Evaluate::run() {
   machine.start();
-  if (batch < 1) throw_error("batch is {}: it must be at least 1", batch);
-  BleuOptions bleu_options;
-  bleu_options.tokenize = bleu_tokenizer(tokenize);
-  bleu_options.lowercase = lowercase;
+  if (options.batch < 1) throw_error("batch is {}: it must be at least 1", options.batch);
+  options.bleu.tokenize = bleu_tokenizer(tokenize);
   const std::unique_ptr<Run> run = open_run(model);
-  const std::vector<std::string> source_lines = read_lines(source), reference_lines = read_lines(reference);
-  if (source_lines.size() != reference_lines.size())
-    throw_error("{} has {} lines but {} has {}: a source and its reference must match line by line", source,
-                source_lines.size(), reference, reference_lines.size());
-  if (source_lines.empty()) throw_error("{} and {} are empty", source, reference);
-
+  const std::vector<std::string> sources = read_lines(source), references = read_lines(reference);
+  if (sources.size() != references.size())
+    throw_error("{} has {} lines but {} has {}: a source and its reference must match line by line", source, sources.size(),
+                reference, references.size());
+  if (sources.empty()) throw_error("{} and {} are empty", source, reference);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<SentencePair> pairs;
-  std::vector<std::vector<std::string>> sentences;
-  i64 words = 0, unknown = 0;
-  for (std::size_t i = 0; i < source_lines.size(); ++i) {
-    SentencePair pair{split_whitespace(source_lines[i]), split_whitespace(reference_lines[i])};
-    sentences.push_back(pair.source);
-    for (const i64 id : run->target.encode(pair.target)) {
-      ++words;
-      unknown += id == Vocabulary::unknown;
-    }
-    if (!pair.source.empty() && !pair.target.empty()) pairs.push_back(std::move(pair));
-  }
-  const Perplexity measured = perplexity(*run, encode_pairs(pairs, run->source, run->target), batch);
-  const double perplexity_value = pairs.empty() ? NAN : measured.value();  // null in JSON
-  std::vector<std::string> hypotheses;
-  i64 cut_off = 0;
-  for (const Translation& translation : Translator(*run, {.batch = batch}).translate(sentences)) {
-    hypotheses.push_back(join(run->target.decode(translation.ids)));
-    cut_off += translation.cut_off;
-  }
-  const BleuScore bleu = corpus_bleu(hypotheses, {reference_lines}, bleu_options);
+  const Evaluation evaluation = evaluate(*run, sources, references, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-
-  if (json) {
-    const nlohmann::ordered_json result = {{"sentences", sentences.size()},
-                                           {"perplexity", perplexity_value},
-                                           {"target_tokens", measured.tokens},
-                                           {"reference_words", words},
-                                           {"unknown_reference_words", unknown},
-                                           {"bleu", bleu.score},
-                                           {"bleu_signature", bleu.signature},
-                                           {"cut_off", cut_off},
-                                           {"seconds", seconds}};
-    print("{}\n", result.dump());
-    return;
-  }
-  print("sentences   {} in {:.1f} s", sentences.size(), seconds);
-  if (pairs.size() < sentences.size()) print(" ({} without perplexity: a side is empty)", sentences.size() - pairs.size());
-  if (cut_off > 0) print(" ({} translations cut off)", cut_off);
-  print("\nperplexity  {:.4f} over {} target tokens", perplexity_value, measured.tokens);
-  if (unknown > 0) print("; {} of {} reference words are not in the vocabulary and count as <unk>", unknown, words);
-  print("\n{}\nsignature   {}\n", bleu.format(), bleu.signature);
+  for (const std::string& warning : text_warnings(evaluation.hypotheses, {references}, options.bleu.tokenize))
+    remark("warning: {}\n", warning);
+  json ? print_json(evaluation, seconds) : print_text(evaluation, seconds);
 }
 
 }  // namespace
 
 void add_evaluate(CLI::App& program) {
-  CLI::App* command = add_command(program, "evaluate", "measure perplexity and BLEU of a model",
+  CLI::App* command = add_command(program, "evaluate", "measure perplexity, BLEU and chrF of a model",
                                   "seqgrad evaluate --model runs/sdp --source test_2016_flickr.lc.norm.tok.de --reference "
                                   "test_2016_flickr.lc.norm.tok.en");
   auto options = std::make_shared<Evaluate>();
   command->add_option("--model", options->model, "folder that 'seqgrad train' wrote")->type_name("RUN")->required();
   command->add_option("--source", options->source, "text to translate (plain or gzipped)")->type_name("FILE")->required();
   command->add_option("--reference", options->reference, "its translation by people")->type_name("FILE")->required();
-  command->add_option("--batch", options->batch, "sentences at a time")->type_name("N")->capture_default_str();
+  command->add_option("--batch", options->options.batch, "sentences at a time")->type_name("N")->capture_default_str();
   command->add_option("--tokenize", options->tokenize, "words that BLEU compares; none: as the text has them")
-      ->type_name("none|13a|char")
+      ->type_name("none|13a|intl|char")
       ->capture_default_str();
-  command->add_flag("--lowercase", options->lowercase, "BLEU ignores case");
+  command->add_flag("--lowercase", options->options.bleu.lowercase, "BLEU and chrF ignore case");
+  command->add_flag("--free-running", options->options.free_running,
+                    "also the loss of the references' words after the model's own words instead of the references'");
+  command->add_option("--lengths", options->options.length_edges, "source lengths at which the table by length divides")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->default_str("5,10,15,20,25,30,40,50");
   command->add_flag("--json", options->json, "write the result as JSON");
   options->machine.add_options(*command);
   command->callback([options] { options->run(); });

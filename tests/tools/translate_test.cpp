@@ -178,13 +178,48 @@ TEST_CASE("evaluate agrees with translate and bleu") {
   CHECK(json["perplexity"] > 1);
   CHECK(json["perplexity"] < 200);
   const std::string hypothesis = folder.file("out", translated(small_corpus().source_lines()));
-  const Outcome bleu = seqgrad_program({"bleu", reference, hypothesis, "--tokenize", "none", "--json"});
+  const Outcome bleu = seqgrad_program({"bleu", reference, hypothesis, "--tokenize", "none", "--chrf", "--chrf++", "--json"});
   REQUIRE(bleu.status == 0);
-  CHECK(nlohmann::json::parse(bleu.out)["bleu"] == json["bleu"]);
-  CHECK(nlohmann::json::parse(bleu.out)["signature"] == json["bleu_signature"]);
+  const auto scores = nlohmann::json::parse(bleu.out);
+  CHECK(scores["bleu"] == json["bleu"]);
+  CHECK(scores["signature"] == json["bleu_signature"]);
+  for (const char* name : {"chrf", "chrf_signature", "chrf++", "chrf++_signature"}) CHECK(scores[name] == json[name]);
+  CHECK(!json.contains("free_running_loss"));
   const Outcome text = seqgrad_program({"evaluate", "--model", small_run(), "--source", source, "--reference", reference});
+  CHECK(text.err == "");
   CHECK(text.out.find("sentences   40 in ") == 0);
   CHECK(text.out.find("signature   nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:2.6.0\n") != std::string::npos);
+  CHECK(text.out.find("\nchrF2++ = ") != std::string::npos);
+  CHECK(text.out.find("\nsource length  sentences     BLEU    chrF2  chrF2++\n0-5 ") != std::string::npos);
+}
+
+TEST_CASE("evaluate divides the sentences by their source's length") {
+  const TemporaryFolder folder;
+  const std::string source = folder.file("de", "der hund schläft .\n\nder hund .\n"),
+                    reference = folder.file("en", "the dog sleeps .\n\nthe dog .\n");
+  const std::vector<std::string> arguments{"evaluate",    "--model", small_run(), "--source", source,
+                                           "--reference", reference, "--lengths", "2,3"};
+  std::vector<std::string> with_json = arguments;
+  with_json.insert(with_json.end(), {"--json", "--free-running"});
+  const auto json = nlohmann::json::parse(seqgrad_program(with_json).out);
+  CHECK(json["free_running_loss"] > 0);
+  const auto& buckets = json["by_source_length"];
+  REQUIRE(buckets.size() == 3);
+  CHECK(buckets[0]["from"] == 0);
+  CHECK(buckets[0]["to"] == 2);
+  CHECK(buckets[1]["sentences"] == 1);
+  CHECK(buckets[2]["from"] == 4);
+  CHECK(buckets[2]["to"] == nullptr);
+  for (const char* name : {"bleu", "chrf", "chrf++"}) CHECK(buckets[2][name].is_number());
+  const std::string text = seqgrad_program(arguments).out;
+  CHECK(text.find("\n4+                     1  ") != std::string::npos);
+  CHECK(text.find("free-running") == std::string::npos);
+  std::vector<std::string> unsorted = arguments;
+  unsorted.back() = "3,2";
+  CHECK(seqgrad_program(unsorted).err == "seqgrad: [length_buckets] 2 stands after 3: the lengths must rise from 1 or more\n");
+  std::vector<std::string> free = arguments;
+  free.push_back("--free-running");
+  CHECK(seqgrad_program(free).out.find("\nfree-running loss  ") != std::string::npos);
 }
 
 TEST_CASE("evaluate says what it leaves out and what it does not know") {
