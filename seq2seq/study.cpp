@@ -120,11 +120,10 @@ std::string to_html(const Study& study) {
                           number(row.theory), number(row.measured), verdict(row), row.holds() ? "" : " (too large)");
     body += "</tbody></table></div>\n";
   }
-  if (!study.beliefs.empty()) body += "<h2>What many believe</h2>\n<dl>\n";
+  if (!study.beliefs.empty()) body += "<h2>What many believe</h2>\n";
   for (const Belief& one : study.beliefs)
-    body += fmt::format("<dt>{}</dt><dd>{} {}</dd>\n", escape_html(one.belief), one.refuted ? "False." : "Not refuted.",
+    body += fmt::format("<p><em>{}</em><br>{} {}</p>\n", escape_html(one.belief), one.refuted ? "False." : "Not refuted.",
                         escape_html(one.finding));
-  if (!study.beliefs.empty()) body += "</dl>\n";
   return html_page(study.title, body);
 }
 
