@@ -6,7 +6,8 @@
 //     ACL workshop 2005. The two translations of each sentence change places or not, at random.
 // The p-value is (c + 1) / (trials + 1), c counting the trials in which chance makes at least the difference that was found.
 // (sacreBLEU counts the larger ones alone. That matters for ties: two equal systems have p = 1 here and the smallest possible
-// p there.)
+// p there.) For the bootstrap, what chance makes is |difference| in a drawn test set less its mean over all of them:
+// sacreBLEU's way, which looks at one side. So p may be below 0.05 while the interval of 95% of the differences just holds 0.
 // Thread-safe: functions without state.
 #pragma once
 
