@@ -55,9 +55,11 @@ END
 cat >python <<END
 #!/usr/bin/env bash
 echo "\$*" >>calls
-[[ \$1 != */torch_seq2seq.py ]] || exec echo '{"precision": "'\${*: -1}'", "product_error": 1e-7, "tokens_per_second": 7,
- "target_tokens_per_second": 400, "milliseconds_per_step": 4, "peak_memory_megabytes": 100, "tape_nodes_per_second": 1e6}' |
-  tr -d '\\n' && exit
+if [[ \$1 == */torch_seq2seq.py ]]; then
+  echo '{"precision": "'\${*: -1}'", "product_error": 1e-7, "tokens_per_second": 7, "target_tokens_per_second": 400,' \\
+    '"milliseconds_per_step": 4, "peak_memory_megabytes": 100, "tape_nodes_per_second": 1e6}'
+  exit
+fi
 PYTHONPATH=$work/modules exec "$python" "\$@"
 END
 chmod +x seqgrad python

@@ -115,8 +115,7 @@ def main():
     if output:
         with open(output, "w") as file:
             json.dump({"about": about, "results": rows}, file, indent=1)
-            file.write("
-")
+            file.write("\n")
 
 
 main()
