@@ -1,6 +1,5 @@
 #include "autograd/graph.h"
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
@@ -31,12 +30,11 @@ std::string label_of(const std::string& text) {
 bool is_source(const View& node) { return node.inputs.empty(); }
 
 const char* style_of(const View& node) {
-  constexpr std::array<std::string_view, 6> views{"transpose", "slice", "select", "unsqueeze", "reshape", "expand"};
   const std::string_view op = node.op;
   if (op == "parameter") return of_parameter;
   if (op == "leaf") return of_leaf;
   if (op == "constant") return of_constant;
-  return std::find(views.begin(), views.end(), op) != views.end() ? of_view : of_operation;
+  return node.is_view ? of_view : of_operation;
 }
 
 double norm(const Tensor& x) {
@@ -83,7 +81,7 @@ class Drawing {
     if (node.output > 0) label += fmt::format(", output {}", node.output + 1);
     label += fmt::format("{}{}", node.name.empty() ? " " : "\n", node.shape);
     // A view has the gradient of what it looks at, when that has one.
-    const bool has_gradient = node.grad.defined() && (style_of(node) != of_view || nodes_[node.inputs[0]].grad.defined());
+    const bool has_gradient = node.grad.defined() && (!node.is_view || nodes_[node.inputs[0]].grad.defined());
     if (has_gradient) label += fmt::format("{}gradient {:.2g}", node.name.empty() ? "\n" : ", ", norm(node.grad));
     text_ += fmt::format("{}{} [label={}, {}];\n", indent, name, label_of(label), style_of(node));
   }

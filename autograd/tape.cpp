@@ -313,6 +313,8 @@ std::vector<Tape::View> Tape::nodes() const {
     if (n.outputs > 0) first = i;
     if (i < first + at(first).outputs) view.output = i - first;
     for (u32 k = 0; k < n.input_count; ++k) view.inputs.push_back(n.inputs[k]->index);
+    const Tensor seen = n.input_count == 1 && view.output == 0 ? n.inputs[0]->value : Tensor();
+    view.is_view = n.is_view || (seen.defined() && n.value.defined() && n.value.shares_memory_with(seen));
     if (parameter)
       view.grad = parameter->has_grad ? parameter->grad : Tensor();
     else if (n.is_view && !n.inputs[0]->grad_dropped && n.value.defined())

@@ -157,6 +157,7 @@ class Tape {
     std::vector<std::size_t> inputs;
     Tensor grad;             // undefined when none is kept
     std::size_t output = 0;  // 1, 2 ... for an operation's further outputs, whose input is its first
+    bool is_view = false;    // looks at its input's memory
   };
   std::vector<View> nodes() const;
 

@@ -377,14 +377,15 @@ std::vector<ProductSpeed> training_products(Settings settings) {
       if (one.name == "gemm") calls[one.product] = std::max(calls[one.product], static_cast<double>(one.calls));
   }
   std::vector<ProductSpeed> products;
-  for (const auto& [shape, count] : calls) {
+  for (const auto& call : calls) {
+    const ProductShape& shape = call.first;
     // Steps at which some rows have ended differ in rows only: the one with most rows speaks for them.
     ProductShape next = shape;
     const bool fewer_rows = std::any_of(calls.begin(), calls.end(), [&](const auto& other) {
       next.m = other.first.m;
       return next == other.first && shape.m < settings.batch && other.first.m > shape.m && other.first.m <= settings.batch;
     });
-    if (!fewer_rows) products.push_back({shape, count, {}, 0, ""});
+    if (!fewer_rows) products.push_back({shape, call.second, {}, 0, ""});
   }
   std::sort(products.begin(), products.end(), [](const ProductSpeed& a, const ProductSpeed& b) {
     return a.calls * operations(a.shape) > b.calls * operations(b.shape);

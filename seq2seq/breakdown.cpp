@@ -112,8 +112,8 @@ std::vector<TimeShare> Breakdown::kinds() const {
 std::vector<TimeShare> Breakdown::products() const {
   std::vector<TimeShare> shares;
   for (const auto& [shape, sum] : products_) {
-    const auto size = [&](i64 fixed, double total) {
-      return fixed ? fmt::format("{}", fixed) : fmt::format("~{:.0f}", total / sum.calls);
+    const auto size = [calls = sum.calls](i64 fixed, double total) {
+      return fixed ? fmt::format("{}", fixed) : fmt::format("~{:.0f}", total / calls);
     };
     std::string name = fmt::format("{}x{}x{} {}{}", size(shape.m, sum.m), size(shape.n, sum.n), size(shape.k, sum.k),
                                    shape.transpose_a ? 't' : 'n', shape.transpose_b ? 't' : 'n');

@@ -54,6 +54,20 @@ TEST_CASE("nodes show operation or name, shape, gradient norm and kind") {
   CHECK(count(after, "[label=\"view, no copy\", shape=ellipse, style=dashed]") == 1);
 }
 
+TEST_CASE("a view is what looks at its input's memory, whatever its name") {
+  Tape tape;
+  const Var x = tape.leaf(full({2, 3}, 1, DType::f64));                                  // n0
+  record_view("diagonal", x, [](const Tensor& whole) { return whole.slice(1, 0, 1); });  // n1
+  reshape(x, {6});                                                                       // n2
+  reshape(transpose(x), {6});                                                            // n3, n4: a copy
+  transpose(tape.constant(full({2, 3}, 1, DType::f64)));                                 // n5, n6
+  const std::string dot = to_dot(tape);
+  CHECK(holds(dot, "n1 [label=\"diagonal (2, 1)\", shape=ellipse, style=dashed];"));
+  CHECK(holds(dot, "n2 [label=\"reshape (6)\", shape=ellipse, style=dashed];"));
+  CHECK(holds(dot, "n4 [label=\"reshape (6)\", shape=ellipse];"));
+  CHECK(holds(dot, "n6 [label=\"transpose (3, 2)\", shape=ellipse, style=dashed];"));
+}
+
 TEST_CASE("a group has a frame and images of its own of the parameters that it uses") {
   Tape tape;
   Parameter weight{"w", full({2, 2}, 1, DType::f64), zeros({2, 2}, DType::f64), false};

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the build into a temporary folder, and builds and runs the example there as a user would, out of tree.
+# Installs the build into a temporary folder, and builds and runs the example there as a user would, out of tree; the same with
+# the Debian packages where there is dpkg.
 # Usage: installed_package_test.sh BUILD SOURCE COMPILER
 set -euo pipefail
 
@@ -17,9 +18,13 @@ mv "$folder/first" "$folder/prefix" # nothing may depend on where it was install
 [[ "$("$folder/prefix/bin/seqgrad" --version)" == seqgrad\ * ]] || fail "the installed program does not run"
 
 cp -r "$source/tools/examples/own_op" "$folder/own_op"
-cmake -S "$folder/own_op" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$compiler" \
-  -DCMAKE_PREFIX_PATH="$folder/prefix" >"$folder/configure.log" || fail "cannot configure: $(cat "$folder/configure.log")"
-cmake --build "$folder/build" >"$folder/build.log" || fail "cannot build: $(cat "$folder/build.log")"
+# build_example PREFIX BUILD
+build_example() {
+  cmake -S "$folder/own_op" -B "$2" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$compiler" -DCMAKE_PREFIX_PATH="$1" \
+    >"$folder/configure.log" || fail "cannot configure: $(cat "$folder/configure.log")"
+  cmake --build "$2" >"$folder/build.log" || fail "cannot build: $(cat "$folder/build.log")"
+}
+build_example "$folder/prefix" "$folder/build"
 
 # expect STATUS ARGUMENT...: runs the example; its output is left in $folder/out
 expect() {
@@ -45,3 +50,13 @@ grep -q '^own_op: 3 of 3 gradient checks failed$' "$folder/out" || fail "no comp
 grep -q '^  likely cause: the tolerance is finer than differences resolve' "$folder/out" || fail "no likely cause"
 expect 2 --filter nothing
 expect 2 --no-such-option
+
+command -v dpkg-deb >/dev/null && command -v dpkg-shlibdeps >/dev/null || exit 0
+(cd "$folder" && cpack --config "$build/CPackConfig.cmake" -G DEB -B "$folder/packages") >"$folder/cpack.log" 2>&1 ||
+  fail "cannot package: $(cat "$folder/cpack.log")"
+for package in "$folder"/packages/{seqgrad,libseqgrad-dev}_*.deb; do
+  dpkg-deb -x "$package" "$folder/root"
+done
+[[ "$("$folder/root/usr/bin/seqgrad" --version)" == seqgrad\ * ]] || fail "the packaged program does not run"
+build_example "$folder/root/usr" "$folder/build_with_packages"
+"$folder/build_with_packages/own_op" --threads 1 --filter 'scale*' >"$folder/out" || fail "packaged: $(cat "$folder/out")"
