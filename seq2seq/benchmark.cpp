@@ -74,7 +74,7 @@ std::set<i64> fixed_sizes(const Run& run) {
   return sizes;
 }
 
-// Training steps over and over the same epoch, of which `count` are to be taken.
+// Training steps over and over the same epoch, of which the first `count` after the warm-up are to be measured.
 class Steps {
  public:
   Steps(Run& run, const std::vector<EncodedPair>& pairs, i64 count)
@@ -85,18 +85,21 @@ class Steps {
     // The largest batch first: after it no other should need memory.
     std::size_t largest = 0;
     double most = 0;
-    for (std::size_t i = 0; i < std::min(batches_.size(), static_cast<std::size_t>(count)); ++i) {
+    for (std::size_t i = 0; i < std::min(batches_.size(), static_cast<std::size_t>(warm_up + count)); ++i) {
       const Batch batch = make_batch(pairs_, batches_[i]);
       const double size = static_cast<double>(batch.size * (batch.source_length + batch.target_length));
       if (size > most) largest = i;
       most = std::max(most, size);
     }
     train(make_batch(pairs_, batches_[largest]));
-    for (i64 i = 1; i < warm_up; ++i) train(next_batch());
-    next_ = 0;
+    for (i64 i = 0; i < warm_up; ++i) train(next_batch());
   }
 
-  Batch next_batch() { return make_batch(pairs_, batches_[static_cast<std::size_t>(next_++) % batches_.size()]); }
+  Batch next_batch() {
+    ++next_;
+    return same_batch();
+  }
+  Batch same_batch() const { return make_batch(pairs_, batches_[static_cast<std::size_t>(next_ - 1) % batches_.size()]); }
   void train(const Batch& batch) { train_step(run_, adam_, tape_, batch, step_++); }
   void forget() { tape_.clear(); }  // the last step's values
 
@@ -151,7 +154,7 @@ double training_flops(const Settings& s, const Run& run, const Batch& batch) {
 }
 
 TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 count) {
-  Steps steps(run, pairs, count + (count + steps_between_products - 1) / steps_between_products);
+  Steps steps(run, pairs, count);
   steps.forget();
   TrainBenchmark result;
   result.breakdown = Breakdown(fixed_sizes(run));
@@ -176,7 +179,7 @@ TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 
     copies.push_back(copy_rate());
     kernels::start_profile();
     const auto profile_start = Clock::now();
-    const Batch profiled = steps.next_batch();
+    const Batch profiled = steps.same_batch();
     const double data_seconds = seconds_since(profile_start);
     steps.train(profiled);
     const double profile_seconds = seconds_since(profile_start);

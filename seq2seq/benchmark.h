@@ -34,12 +34,13 @@ struct TrainBenchmark {
   double tensor_memory_megabytes = 0;     // of it for tensors, with what is kept for the next ones
   double parameter_memory_megabytes = 0;  // of that weights, gradients and two moments
   SteadyState steady;
-  Breakdown breakdown;  // of further steps: profiles cost a little time
+  Breakdown breakdown;  // of further steps on some of the batches: a profile costs a little time
   int threads = 0;
   std::string cpu_level;
 };
 
-// Trains on `pairs` for the given number of steps after a short warm-up; every fifth is followed by one under the profile.
+// Trains on `pairs` for the given number of steps after a warm-up on four batches and on the largest of all; every fifth step
+// is repeated under the profile.
 TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 steps);
 
 // The same steps on one thread and on several in turns, so that whatever else the machine does meets both.
