@@ -59,13 +59,13 @@ TEST_CASE("a view is what looks at its input's memory, whatever its name") {
   const Var x = tape.leaf(full({2, 3}, 1, DType::f64));                                  // n0
   record_view("diagonal", x, [](const Tensor& whole) { return whole.slice(1, 0, 1); });  // n1
   reshape(x, {6});                                                                       // n2
-  reshape(transpose(x), {6});                                                            // n3, n4: a copy
-  transpose(tape.constant(full({2, 3}, 1, DType::f64)));                                 // n5, n6
+  reshape(transpose(x), {6});                                                            // n3, n4: a copy, n5
+  transpose(tape.constant(full({2, 3}, 1, DType::f64)));                                 // n6, n7
   const std::string dot = to_dot(tape);
   CHECK(holds(dot, "n1 [label=\"diagonal (2, 1)\", shape=ellipse, style=dashed];"));
   CHECK(holds(dot, "n2 [label=\"reshape (6)\", shape=ellipse, style=dashed];"));
-  CHECK(holds(dot, "n4 [label=\"reshape (6)\", shape=ellipse];"));
-  CHECK(holds(dot, "n6 [label=\"transpose (3, 2)\", shape=ellipse, style=dashed];"));
+  CHECK(holds(dot, "n4 [label=\"contiguous (3, 2)\", shape=ellipse];"));
+  CHECK(holds(dot, "n7 [label=\"transpose (3, 2)\", shape=ellipse, style=dashed];"));
 }
 
 TEST_CASE("a group has a frame and images of its own of the parameters that it uses") {
