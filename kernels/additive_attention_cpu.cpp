@@ -22,20 +22,21 @@ void additive_scores_backward(const T* query, const T* keys, const T* v, const T
                               i64 batch, i64 length, i64 dim) {
   parallel_rows(batch, length * dim * 4, [&](i64 begin, i64 end) {
     for (i64 b = begin; b < end; ++b) {
-      each<T>(0, dim, [&](i64 k, auto lanes) {
-        const Vec<T> q = lanes.load(query + b * dim + k), v_k = lanes.load(v + k), one(T(1));
-        Vec<T> dq(T(0)), dv(T(0));
-        for (i64 row = b * length; row < (b + 1) * length; ++row) {
-          const i64 at = row * dim + k;
-          const Vec<T> a = tanh(q + lanes.load(keys + at)), d(dscore[row]);
-          const Vec<T> da = d * v_k * (one - a * a);
-          lanes.store(dkeys + at, lanes.load(dkeys + at) + da);
-          dq += da;
-          dv = fma(d, a, dv);
-        }
-        lanes.store(dquery + b * dim + k, dq);
-        lanes.store(dv_rows + b * dim + k, dv);
-      });
+      const T* const q = query + b * dim;
+      T *const dq = dquery + b * dim, *const dv = dv_rows + b * dim;
+      clear_row(dq, dim);
+      clear_row(dv, dim);
+      for (i64 row = b * length; row < (b + 1) * length; ++row) {  // along the rows of keys, as the memory is fastest
+        const T* const key = keys + row * dim;
+        T* const dkey = dkeys + row * dim;
+        const Vec<T> d(dscore[row]), one(T(1));
+        each<T>(0, dim, [&](i64 k, auto lanes) {
+          const Vec<T> a = tanh(lanes.load(q + k) + lanes.load(key + k)), da = d * lanes.load(v + k) * (one - a * a);
+          lanes.store(dkey + k, lanes.load(dkey + k) + da);
+          lanes.store(dq + k, lanes.load(dq + k) + da);
+          lanes.store(dv + k, fma(d, a, lanes.load(dv + k)));
+        });
+      }
     }
   });
 }
