@@ -131,14 +131,45 @@ static void pack(const T* from, i64 panel_step, i64 k_step, i64 real, i64 size, 
   }
 }
 
+// The lines of the cache that the next panel of b will be packed from, in pairs: `run` pairs follow each other, then comes a
+// jump. The tiles of one panel ask the memory for the next one's, for the processor by itself does not look beyond a page.
+struct Ahead {
+  const char* pair = nullptr;
+  i64 pairs = 0, left_in_run = 1, run = 1, jump = 0;
+  static constexpr i64 bytes = 128;
+
+  SEQGRAD_INLINE void fetch() {
+    __builtin_prefetch(pair);
+    __builtin_prefetch(pair + bytes / 2);
+    pair += bytes;
+    --pairs;
+    if (--left_in_run == 0) {
+      pair += jump;
+      left_in_run = run;
+    }
+  }
+};
+
+// The share `part` of `parts` of a panel of terms x columns.
+template <class T>
+static Ahead ahead_of(Operand<T> b, i64 terms, i64 part, i64 parts) {
+  constexpr i64 in_pair = Ahead::bytes / static_cast<i64>(sizeof(T));
+  const bool along = b.column_step == 1;  // a run is a row of the panel's columns, else a column of its terms
+  const i64 runs = along ? terms : Tiles<T>::columns, step = along ? b.row_step : b.column_step;
+  const i64 run = ceil_divide(along ? Tiles<T>::columns : terms, in_pair), begin = runs * part / parts,
+            end = runs * (part + 1) / parts;
+  return {reinterpret_cast<const char*>(b.data + begin * step), (end - begin) * run, run, run,
+          step * static_cast<i64>(sizeof(T)) - run * Ahead::bytes};
+}
+
 // c (rows x columns) = alpha sum_p a_p b_p + beta c for one packed panel of each; `real` columns are written.
 template <int rows, class T>
-static void tile(i64 k, const T* a, const T* b, T alpha, T beta, T* c, i64 ldc, i64 real) {
+static void tile(i64 k, const T* a, const T* b, T alpha, T beta, T* c, i64 ldc, i64 real, Ahead ahead) {
   constexpr i64 w = Vec<T>::width;
   Vec<T> s[rows][2];
   for (auto& row : s) row[0] = row[1] = Vec<T>(T(0));
   for (int i = 0; i < rows; ++i) __builtin_prefetch(c + i * ldc);
-  for (i64 p = 0; p < k; ++p, a += rows, b += 2 * w) {
+  const auto term = [&]() __attribute__((always_inline)) {
     const Vec<T> b0 = Vec<T>::load(b), b1 = Vec<T>::load(b + w);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
@@ -146,7 +177,18 @@ static void tile(i64 k, const T* a, const T* b, T alpha, T beta, T* c, i64 ldc, 
       s[i][0] = fma(a_i, b0, s[i][0]);
       s[i][1] = fma(a_i, b1, s[i][1]);
     }
+    a += rows;
+    b += 2 * w;
+  };
+  i64 p = 0;
+  for (; p + 4 <= k && ahead.pairs > 0; p += 4) {
+    ahead.fetch();
+    term();
+    term();
+    term();
+    term();
   }
+  for (; p < k; ++p) term();
   const Vec<T> factor(alpha), kept(beta);
   const auto put = [&](T* to, Vec<T> sum, auto lanes) {
     sum = factor * sum;
@@ -167,7 +209,7 @@ static void tile(i64 k, const T* a, const T* b, T alpha, T beta, T* c, i64 ldc, 
 }
 
 template <class T>
-using TileRoutine = void (*)(i64, const T*, const T*, T, T, T*, i64, i64);
+using TileRoutine = void (*)(i64, const T*, const T*, T, T, T*, i64, i64, Ahead);
 
 template <class T, int... i>
 static TileRoutine<T> tile_of(i64 rows, std::integer_sequence<int, i...>) {
@@ -212,10 +254,16 @@ void Rectangle<T>::multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i
           for (i64 q = 0; q < panels; ++q)
             pack(a.at(i0 + start(q), p), a.row_step, a.column_step, height(q), height(q), terms, a_packed + start(q) * terms);
         }
+        const auto ahead = [&](i64 j, i64 q, i64 count) {
+          const i64 next = j + S::columns;
+          return one_block() && next + S::columns <= n
+                     ? ahead_of<T>({b.at(p, next), b.row_step, b.column_step}, terms, q, count)
+                     : Ahead();
+        };
         for (i64 j = j0; j < j1; j += S::columns) {
           for (i64 q = 0; q < panels; ++q)
             tile_of<T>(height(q), heights)(terms, a_packed + start(q) * terms, b_panel(j), alpha, kept,
-                                           c + (i0 + start(q)) * ldc + j, ldc, columns(j));
+                                           c + (i0 + start(q)) * ldc + j, ldc, columns(j), ahead(j, q, panels));
         }
       }
     }
