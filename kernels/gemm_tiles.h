@@ -223,9 +223,11 @@ struct Rectangle {
   using S = Tiles<T>;
   i64 m, n, k;
 
-  bool one_block() const { return m <= S::block_m; }  // a panel of b is then packed just before its only use
+  // So few rows that a is packed whole, and a panel of b just before its only use.
+  bool one_block() const { return m <= 2 * S::block_m; }
   i64 block_n() const { return one_block() ? S::columns : S::block_n; }
-  i64 packed_a() const { return smaller(m, S::block_m) * smaller(k, S::block_k); }
+  i64 block_m() const { return one_block() ? m : S::block_m; }
+  i64 packed_a() const { return smaller(m, block_m()) * smaller(k, S::block_k); }
   i64 packed_b() const { return smaller(ceil_divide(n, S::columns) * S::columns, block_n()) * smaller(k, S::block_k); }
   i64 packed() const { return ceil_divide(packed_a() + packed_b(), 16) * 16; }  // rounded to lines of the cache
   void multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i64 ldc, T* memory) const;
@@ -245,8 +247,8 @@ void Rectangle<T>::multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i
       const auto b_panel = [&](i64 j) { return b_packed + (j - j0) * terms; };
       for (i64 j = j0; j < j1; j += S::columns)
         pack(b.at(p, j), b.column_step, b.row_step, columns(j), S::columns, terms, b_panel(j));
-      for (i64 i0 = 0; i0 < m; i0 += S::block_m) {
-        const i64 rows = smaller(S::block_m, m - i0), panels = ceil_divide(rows, S::rows);
+      for (i64 i0 = 0; i0 < m; i0 += block_m()) {
+        const i64 rows = smaller(block_m(), m - i0), panels = ceil_divide(rows, S::rows);
         // Panels of nearly equal heights: 15 rows are 8 and 7, not 14 and 1.
         const auto start = [&](i64 panel) { return rows * panel / panels; };
         const auto height = [&](i64 panel) { return start(panel + 1) - start(panel); };
