@@ -79,6 +79,23 @@ Alignment alignment_of(const Run& run, const std::vector<std::string>& source_wo
   return alignment;
 }
 
+std::vector<std::string> words_with_copies(const Run& run, const std::vector<std::string>& source_words,
+                                           const Translation& translation) {
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < translation.ids.size(); ++i) {
+    const i64 id = translation.ids[i];
+    if (id == Vocabulary::unknown) {
+      const std::vector<float>& weights = translation.weights[i];
+      // The last column is </s>, which is nothing to copy.
+      const auto most = std::max_element(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(source_words.size()));
+      words.push_back(source_words[static_cast<std::size_t>(most - weights.begin())]);
+      continue;
+    }
+    for (std::string& word : run.target.decode({id})) words.push_back(std::move(word));
+  }
+  return words;
+}
+
 i64 crossings(const Alignment& alignment) {
   std::vector<i64> strongest;
   for (std::size_t t = 0; t + 1 < alignment.weights.size(); ++t) {

@@ -16,6 +16,10 @@ struct Alignment {
 
 Alignment alignment_of(const Run& run, const std::vector<std::string>& source_words, const Translation& translation);
 
+// The translation's words with, in place of each <unk>, the source word that it looked at most.
+std::vector<std::string> words_with_copies(const Run& run, const std::vector<std::string>& source_words,
+                                           const Translation& translation);
+
 // The number of pairs of target words whose strongest source words stand in the opposite order; </s> is left out.
 i64 crossings(const Alignment& alignment);
 

@@ -109,7 +109,7 @@ std::vector<std::vector<i64>> greedy_translations(Translator& translator, const 
                                                   const std::vector<std::vector<i64>>& sources, i64 padding) {
   if (padding > 0) return greedy_on_padded(model, sources, padding);
   std::vector<std::vector<i64>> all;
-  for (Translation& translation : translator.greedy(sources)) all.push_back(std::move(translation.ids));
+  for (auto& translations : translator.search(sources)) all.push_back(std::move(translations[0].ids));
   return all;
 }
 

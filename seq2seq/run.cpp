@@ -53,6 +53,18 @@ std::unique_ptr<Run> open_run(const std::string& folder) {
   return run;
 }
 
+std::vector<std::unique_ptr<Run>> open_ensemble(const std::vector<std::string>& folders) {
+  std::vector<std::unique_ptr<Run>> runs;
+  for (const std::string& folder : folders) {
+    runs.push_back(open_run(folder));
+    for (const bool source : {true, false})
+      if (!(source ? runs.back()->source == runs[0]->source : runs.back()->target == runs[0]->target))
+        throw_error("{} and {} know different {} words: models that translate together need the same vocabularies", folder,
+                    folders[0], source ? "source" : "target");
+  }
+  return runs;
+}
+
 void save_weights(const Run& run, const std::string& path) {
   std::vector<NamedTensor> tensors;
   append_parts(tensors, "", run.block, run.block.values());

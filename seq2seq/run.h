@@ -38,6 +38,9 @@ struct Run {
 // Opens a folder that `train` made, for translating. Errors name the file, and what in it does not fit.
 std::unique_ptr<Run> open_run(const std::string& folder);
 
+// Several, to translate together. Error: "runs/b and runs/a know different source words: ...".
+std::vector<std::unique_ptr<Run>> open_ensemble(const std::vector<std::string>& folders);
+
 void save_weights(const Run& run, const std::string& path);
 // Exactly the model's parameters, each of the model's shape and dtype (f32 and f64 convert into each other). Unless all of them
 // fit, nothing changes.

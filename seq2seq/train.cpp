@@ -77,8 +77,8 @@ double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const 
   std::vector<std::vector<i64>> sources;
   for (const EncodedPair& pair : pairs) sources.push_back(pair.source);
   std::vector<std::string> hypotheses;
-  for (const Translation& one : Translator(run, {.batch = batch}).greedy(sources))
-    hypotheses.push_back(join(run.target.decode(one.ids)));
+  for (const std::vector<Translation>& found : Translator(run, {.batch = batch, .weights = false}).search(sources))
+    hypotheses.push_back(join(run.target.decode(found.at(0).ids)));
   BleuOptions options;
   options.tokenize = BleuTokenizer::none;
   return corpus_bleu(hypotheses, {references}, options).score;

@@ -7,6 +7,7 @@
 #include "seq2seq/text.h"
 #include "tools/commands.h"
 #include "tools/console.h"
+#include "tools/search_options.h"
 #include "tools/setting_options.h"
 
 namespace seqgrad::tools {
@@ -18,6 +19,7 @@ struct BenchDecode {
   SettingOptions settings;
   std::string model, source, device = "cpu";
   i64 batch = 64;
+  SearchFlags flags;
   bool json = false;
 
   void run() const;
@@ -25,11 +27,13 @@ struct BenchDecode {
 
 void BenchDecode::run() const {
   require_device(device);
-  if (batch < 1) throw_error("batch is {}: it must be at least 1", batch);
   if (model.empty() != source.empty())
     throw_error("--model and --source go together: without both, a made-up model translates made-up sentences");
   SearchOptions options;
   options.batch = batch;
+  options.weights = false;
+  flags.apply(options);
+  check_search(options);
   Settings all;
   settings.apply(all);
   check_settings(all);
@@ -57,6 +61,7 @@ void BenchDecode::run() const {
     nlohmann::ordered_json object = {{"model", model.empty() ? "made up" : model},
                                      {"source", source.empty() ? "made up" : source},
                                      {"batch", batch},
+                                     {"beam", options.beam},
                                      {"precision", run->settings.precision},
                                      {"parameters", result.parameters},
                                      {"threads", result.threads},
@@ -84,8 +89,8 @@ void BenchDecode::run() const {
   }
   print("text               {} sentences{}, {} source and {} target tokens\n", result.sentences,
         model.empty() ? ", made up, each translated into as many words" : "", result.source_tokens, result.target_tokens);
-  print("model              {} attention, {} parameters, batch {}, {}\n", run->settings.attention, result.parameters, batch,
-        run->settings.precision);
+  print("model              {} attention, {} parameters, batch {}, beam {}, {}\n", run->settings.attention, result.parameters,
+        batch, options.beam, run->settings.precision);
   print("machine            {} threads, {} routines\n", result.threads, result.cpu_level);
   print("speed              {:.0f} target tokens/s, {:.3f} s a pass (median of {})\n", result.tokens_per_second, result.seconds,
         result.passes);
@@ -112,6 +117,7 @@ void add_bench_decode(CLI::App& bench) {
   command->add_option("--model", options->model, "folder that 'seqgrad train' wrote")->type_name("RUN");
   command->add_option("--source", options->source, "text to translate (plain or gzipped)")->type_name("FILE");
   command->add_option("--batch", options->batch, "sentences at a time")->type_name("N")->capture_default_str();
+  options->flags.add_options(*command);
   command->add_flag("--json", options->json, "write the result as JSON");
   command->add_option("--device", options->device, "where to compute")->type_name("cpu|cuda")->capture_default_str();
   options->settings.add_options(

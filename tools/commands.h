@@ -8,6 +8,7 @@ namespace seqgrad::tools {
 void add_demo(CLI::App& program);
 void add_train(CLI::App& program);
 void add_translate(CLI::App& program);
+void add_score(CLI::App& program);
 void add_evaluate(CLI::App& program);
 void add_average(CLI::App& program);
 void add_bleu(CLI::App& program);

@@ -12,6 +12,7 @@ void declare_commands(CLI::App& program) {
   add_demo(program);
   add_train(program);
   add_translate(program);
+  add_score(program);
   add_evaluate(program);
   add_average(program);
   add_bleu(program);

@@ -56,7 +56,7 @@ TEST_CASE("the free-running loss is that of the references after the model's own
     const std::vector<EncodedPair> pairs = random_pairs(20);
     for (std::size_t i = 0; i < pairs.size(); ++i) {
       Batch batch = make_batch(pairs, {i});
-      const std::vector<i64> own = Translator(*run).greedy({pairs[i].source}).at(0).ids;
+      const std::vector<i64> own = Translator(*run).search({pairs[i].source}).at(0).at(0).ids;
       REQUIRE(own.size() + 1 >= batch.target_in.size());
       std::copy_n(own.begin(), batch.target_in.size() - 1, batch.target_in.begin() + 1);
       expected += run->model.negative_log_likelihood(batch);
@@ -81,7 +81,7 @@ TEST_CASE("before the first word of its own a model runs free as it does with a 
 TEST_CASE("a model that says the reference runs free as it does with a teacher") {
   const auto run = make_run("bahdanau", -50);
   std::vector<EncodedPair> pairs{{{4, 5, 3}, {}}};
-  pairs[0].target = Translator(*run).greedy({pairs[0].source}).at(0).ids;
+  pairs[0].target = Translator(*run).search({pairs[0].source}).at(0).at(0).ids;
   REQUIRE(pairs[0].target.size() > 3);
   CHECK(free_running(*run, pairs, 1).negative_log_likelihood ==
         doctest::Approx(perplexity(*run, pairs, 1).negative_log_likelihood).epsilon(1e-12));

@@ -73,7 +73,7 @@ TEST_CASE("a search that depends on the batch is caught, its sentence and the wo
   options.padding = 0;
   options.translator = [&](const std::vector<std::vector<i64>>& sources, i64) {
     std::vector<std::vector<i64>> all;
-    for (const Translation& one : Translator(run, {.batch = 4}).greedy(sources)) all.push_back(one.ids);
+    for (const auto& one : Translator(run, {.batch = 4}).search(sources)) all.push_back(one[0].ids);
     for (std::size_t i = 0; i < sources.size() && sources.size() > 3; ++i)
       if (sources[i] == pairs[longest].source) all[i] = {Vocabulary::specials};
     return all;

@@ -119,7 +119,7 @@ TEST_CASE("an empty sentence stays empty") {
     CHECK(!translation.cut_off);
   }
   CHECK(Translator(*run, {.batch = 4}).translate({}).empty());
-  CHECK(Translator(*run, {.batch = 1}).greedy({}).empty());
+  CHECK(Translator(*run, {.batch = 1}).search({}).empty());
 }
 
 TEST_CASE("the log-probability is the teacher-forced score of the same words") {
@@ -175,7 +175,8 @@ TEST_CASE("a translation without </s> is cut off at the limit, each at its own")
 
 TEST_CASE("a translation may be </s> alone") {
   const auto run = make_run("bahdanau", 1e9);
-  for (const Translation& translation : Translator(*run, {.batch = 2}).greedy({{4, 5, 3}, {3}})) {
+  for (const auto& found : Translator(*run, {.batch = 2}).search({{4, 5, 3}, {3}})) {
+    const Translation& translation = found.at(0);
     CHECK(translation.ids.empty());
     CHECK(!translation.cut_off);
     CHECK(translation.weights.size() == 1);
@@ -186,12 +187,12 @@ TEST_CASE("a translation may be </s> alone") {
 TEST_CASE("wrong arguments") {
   const auto run = make_run("sdp");
   CHECK(message_of([&] {
-          Translator(*run, {.batch = 2}).greedy({{4, 3}, {}});
+          Translator(*run, {.batch = 2}).search({{4, 3}, {}});
         }) == "source row 1 has length 0: it must be 1..2");
   CHECK(message_of([&] {
-          Translator(*run, {.batch = 1}).greedy({{4, 99, 3}});
+          Translator(*run, {.batch = 1}).search({{4, 99, 3}});
         }) == "[embedding] id 99 at position 1 is outside a table of 10 rows");
   for (i64 batch : {0, -1})
     CHECK(message_of([&] { Translator(*run, {.batch = batch}).translate(sentences); }) ==
-          fmt::format("[translate] the batch size must be at least 1, not {}", batch));
+          fmt::format("batch is {}: it must be at least 1", batch));
 }

@@ -89,6 +89,51 @@ TEST_CASE("a line comes out before the next is in") {
   ::close(out[0]);
 }
 
+TEST_CASE("a hundred thousand lines take no more memory than the first of them") {
+  int in[2], out[2];
+  REQUIRE(::pipe2(in, O_CLOEXEC) == 0);
+  REQUIRE(::pipe2(out, O_CLOEXEC) == 0);
+  const pid_t child = start_seqgrad(
+      {"translate", "--model", small_run(), "--threads", "1", "--beam", "2", "--max-length", "6", "--batch", "32"}, in[0],
+      out[1], STDERR_FILENO, [] { ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO); });
+  ::close(in[0]);
+  ::close(out[1]);
+  const auto resident_kilobytes = [&] {
+    const std::string status = read_file(fmt::format("/proc/{}/status", child));
+    const std::size_t at = status.find("VmRSS:");
+    REQUIRE(at != status.npos);
+    return std::stol(status.substr(at + 6));
+  };
+  // A part of the lines at a time, which the pipes can hold; no line twice.
+  const char* const nouns[] = {"hund", "mann", "park", "frau"};
+  int line = 0;
+  const auto translate_lines = [&](int end) {
+    while (line < end) {
+      std::string text;
+      int count = 0;
+      for (; count < 1000; ++count, ++line)
+        text += line % 10 == 9 ? "\n" : fmt::format("der {} w{} .\n", nouns[line % 4], line);
+      REQUIRE(::write(in[1], text.data(), text.size()) == ssize_t(text.size()));
+      char buffer[1 << 16];
+      while (count > 0) {
+        const ssize_t size = ::read(out[0], buffer, sizeof buffer);
+        REQUIRE(size > 0);
+        count -= static_cast<int>(std::count(buffer, buffer + size, '\n'));
+      }
+      REQUIRE(count == 0);
+    }
+  };
+  translate_lines(10000);
+  const long early = resident_kilobytes();
+  translate_lines(100000);
+  const long late = resident_kilobytes();
+  CAPTURE(early);
+  CHECK(late <= early + 1024);
+  ::close(in[1]);
+  CHECK(wait_for(child) == 0);
+  ::close(out[0]);
+}
+
 TEST_CASE("a reader that leaves ends the program quietly") {
   int out[2];
   REQUIRE(::pipe2(out, O_CLOEXEC) == 0);

@@ -1,0 +1,41 @@
+#include "tools/search_options.h"
+
+#include "kernels/error.h"
+
+namespace seqgrad::tools {
+
+void SearchFlags::add_options(CLI::App& command) {
+  command.add_option("--beam", beam, "hypotheses of a sentence to follow at once (1: greedy search)")
+      ->type_name("N")
+      ->capture_default_str();
+  command
+      .add_option("--length-penalty", length_penalty,
+                  "compare hypotheses of n words by log p / ((5 + n) / 6)^A (Wu et al. 2016; 0: by log p)")
+      ->type_name("A")
+      ->capture_default_str();
+  command.add_option("--min-length", min_length, "words before a translation may end")->type_name("N")->capture_default_str();
+  command.add_option("--max-length", max_length, "words after which one is cut off (0: twice the source's and ten)")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+void SearchFlags::apply(seq2seq::SearchOptions& options) const {
+  if (max_length < 0) throw_error("max-length is {}: it must be at least 0", max_length);
+  if (max_length > 0 && min_length > max_length)
+    throw_error("min-length is {}: it must be at most the max-length, {}", min_length, max_length);
+  options.beam = beam;
+  options.length_penalty = length_penalty;
+  options.min_length = min_length;
+  if (max_length == 0) return;
+  options.length_factor = 0;
+  options.length_more = max_length;
+}
+
+void add_models(CLI::App& command, std::vector<std::string>& models) {
+  command.add_option("--model", models, "folder that 'seqgrad train' wrote; given again, the models' mean log p counts")
+      ->type_name("RUN")
+      ->required()
+      ->allow_extra_args(false);
+}
+
+}  // namespace seqgrad::tools
