@@ -14,7 +14,7 @@ namespace seqgrad::kernels::SEQGRAD_LEVEL {
 template <class T>
 static void large(bool ta, bool tb, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, const T* b, i64 ldb, T beta, T* c,
                   i64 ldc) {
-  tiled(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+  tiled<Tiles<T>>(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 #else
 template <class T>

@@ -9,6 +9,10 @@
 //
 // Each thread computes a rectangle of c by itself. Every element's sum is taken in the order of k, in blocks that depend on k
 // alone: neither the number of threads nor the other rows of the matrix change a bit of it.
+//
+// The numbers' format S gives what a panel's element is (one term of the sum, or a pair of bf16 ones), the sizes of tiles and
+// blocks, pack_a, pack_b and multiply, the product of two panels: Tiles<T> below, Bf16Tiles in gemm_bf16_avx512bf16.cpp,
+// AmxTiles in gemm_bf16_amx.cpp.
 #pragma once
 
 #include <stdlib.h>
@@ -20,25 +24,14 @@
 
 namespace seqgrad::kernels::SEQGRAD_LEVEL {
 
-template <class T>
-struct Tiles {
-  static constexpr i64 width = Vec<T>::width;
-#ifdef __AVX512F__
-  static constexpr i64 rows = 14;  // 28 sums, two vectors of b and one element of a: all 32 registers
-#else
-  static constexpr i64 rows = 6;
-#endif
-  static constexpr i64 columns = 2 * width;
-  static constexpr i64 block_k = 2048 / static_cast<i64>(sizeof(T));
-  static constexpr i64 block_m = 18 * rows, block_n = 64 * columns;  // a's panels then take half a MB, b's four
-};
-
 // op(x) seen as rows of `outer` steps and columns of `inner` steps, one of which is 1.
 template <class T>
 struct Operand {
   const T* data;
   i64 row_step, column_step;
-  SEQGRAD_INLINE const T* at(i64 row, i64 column) const { return data + row * row_step + column * column_step; }
+  SEQGRAD_INLINE Operand from(i64 row, i64 column) const {
+    return {data + row * row_step + column * column_step, row_step, column_step};
+  }
 };
 
 // Memory for packed panels, which grows to the largest product its thread has seen and goes with the thread.
@@ -152,30 +145,30 @@ struct Ahead {
 
 // The share `part` of `parts` of a panel of terms x columns.
 template <class T>
-static Ahead ahead_of(Operand<T> b, i64 terms, i64 part, i64 parts) {
+static Ahead ahead_of(Operand<T> b, i64 columns, i64 terms, i64 part, i64 parts) {
   constexpr i64 in_pair = Ahead::bytes / static_cast<i64>(sizeof(T));
   const bool along = b.column_step == 1;  // a run is a row of the panel's columns, else a column of its terms
-  const i64 runs = along ? terms : Tiles<T>::columns, step = along ? b.row_step : b.column_step;
-  const i64 run = ceil_divide(along ? Tiles<T>::columns : terms, in_pair), begin = runs * part / parts,
-            end = runs * (part + 1) / parts;
+  const i64 runs = along ? terms : columns, step = along ? b.row_step : b.column_step;
+  const i64 run = ceil_divide(along ? columns : terms, in_pair), begin = runs * part / parts, end = runs * (part + 1) / parts;
   return {reinterpret_cast<const char*>(b.data + begin * step), (end - begin) * run, run, run,
           step * static_cast<i64>(sizeof(T)) - run * Ahead::bytes};
 }
 
 // c (rows x columns) = alpha sum_p a_p b_p + beta c for one packed panel of each; `real` columns are written.
-template <int rows, class T>
-static void tile(i64 k, const T* a, const T* b, T alpha, T beta, T* c, i64 ldc, i64 real, Ahead ahead) {
+template <int rows, class S, class T>
+static void tile(i64 k, const typename S::Element* a, const typename S::Element* b, T alpha, T beta, T* c, i64 ldc, i64 real,
+                 Ahead ahead) {
   constexpr i64 w = Vec<T>::width;
   Vec<T> s[rows][2];
   for (auto& row : s) row[0] = row[1] = Vec<T>(T(0));
   for (int i = 0; i < rows; ++i) __builtin_prefetch(c + i * ldc);
   const auto term = [&]() __attribute__((always_inline)) {
-    const Vec<T> b0 = Vec<T>::load(b), b1 = Vec<T>::load(b + w);
+    const auto b0 = S::load(b), b1 = S::load(b + w);
 #pragma GCC unroll 16
     for (int i = 0; i < rows; ++i) {
-      const Vec<T> a_i(a[i]);
-      s[i][0] = fma(a_i, b0, s[i][0]);
-      s[i][1] = fma(a_i, b1, s[i][1]);
+      const auto a_i = S::repeat(a[i]);
+      s[i][0] = S::add_product(a_i, b0, s[i][0]);
+      s[i][1] = S::add_product(a_i, b1, s[i][1]);
     }
     a += rows;
     b += 2 * w;
@@ -208,81 +201,114 @@ static void tile(i64 k, const T* a, const T* b, T alpha, T beta, T* c, i64 ldc, 
   }
 }
 
-template <class T>
-using TileRoutine = void (*)(i64, const T*, const T*, T, T, T*, i64, i64, Ahead);
+template <class S, class T>
+using TileRoutine = void (*)(i64, const typename S::Element*, const typename S::Element*, T, T, T*, i64, i64, Ahead);
 
-template <class T, int... i>
-static TileRoutine<T> tile_of(i64 rows, std::integer_sequence<int, i...>) {
-  static constexpr TileRoutine<T> routines[] = {tile<i + 1, T>...};
+template <class S, class T, int... i>
+static TileRoutine<S, T> tile_of(i64 rows, std::integer_sequence<int, i...>) {
+  static constexpr TileRoutine<S, T> routines[] = {tile<i + 1, S, T>...};
   return routines[rows - 1];
 }
 
-// A part of the product that one thread computes by itself, and the memory for its panels.
 template <class T>
+struct Tiles {
+  using Source = T;
+  using Element = T;
+  static constexpr i64 width = Vec<T>::width;
+#ifdef __AVX512F__
+  static constexpr i64 rows = 14;  // 28 sums, two vectors of b and one element of a: all 32 registers
+#else
+  static constexpr i64 rows = 6;
+#endif
+  static constexpr i64 columns = 2 * width;
+  static constexpr i64 block_k = 2048 / static_cast<i64>(sizeof(T));
+  static constexpr i64 block_m = 18 * rows, block_n = 64 * columns;  // a's panels then take half a MB, b's four
+
+  static i64 elements(i64 terms) { return terms; }           // in a panel, for each row or column
+  static i64 a_elements(i64 terms) { return rows * terms; }  // in a panel of a
+  static void start() {}
+  static void stop() {}
+  static void pack_a(Operand<T> a, i64 height, i64 terms, T* to) {
+    pack(a.data, a.row_step, a.column_step, height, height, terms, to);
+  }
+  static void pack_b(Operand<T> b, i64 real, i64 terms, T* to) {
+    pack(b.data, b.column_step, b.row_step, real, columns, terms, to);
+  }
+  static Vec<T> load(const T* b) { return Vec<T>::load(b); }
+  static Vec<T> repeat(T a) { return Vec<T>(a); }
+  static Vec<T> add_product(Vec<T> a, Vec<T> b, Vec<T> sum) { return fma(a, b, sum); }
+  static void multiply(i64 height, i64 count, const T* a, const T* b, T alpha, T beta, T* c, i64 ldc, i64 real, Ahead ahead) {
+    constexpr auto heights = std::make_integer_sequence<int, static_cast<int>(rows)>();
+    tile_of<Tiles, T>(height, heights)(count, a, b, alpha, beta, c, ldc, real, ahead);
+  }
+};
+
+// A part of the product that one thread computes by itself, and the memory for its panels.
+template <class S>
 struct Rectangle {
-  using S = Tiles<T>;
+  using T = typename S::Source;
+  using Element = typename S::Element;
   i64 m, n, k;
 
   // So few rows that a is packed whole, and a panel of b just before its only use.
   bool one_block() const { return m <= 2 * S::block_m; }
   i64 block_n() const { return one_block() ? S::columns : S::block_n; }
   i64 block_m() const { return one_block() ? m : S::block_m; }
-  i64 packed_a() const { return smaller(m, block_m()) * smaller(k, S::block_k); }
-  i64 packed_b() const { return smaller(ceil_divide(n, S::columns) * S::columns, block_n()) * smaller(k, S::block_k); }
+  i64 packed_a() const { return ceil_divide(smaller(m, block_m()), S::rows) * S::a_elements(smaller(k, S::block_k)); }
+  i64 packed_b() const {
+    return smaller(ceil_divide(n, S::columns) * S::columns, block_n()) * S::elements(smaller(k, S::block_k));
+  }
   i64 packed() const { return ceil_divide(packed_a() + packed_b(), 16) * 16; }  // rounded to lines of the cache
-  void multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i64 ldc, T* memory) const;
+  void multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i64 ldc, Element* memory) const;
 };
 
-template <class T>
-void Rectangle<T>::multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i64 ldc, T* memory) const {
-  T *const b_packed = memory, *const a_packed = memory + packed_b();
+template <class S>
+void Rectangle<S>::multiply(Operand<T> a, Operand<T> b, T alpha, T beta, T* c, i64 ldc, Element* memory) const {
+  Element *const b_packed = memory, *const a_packed = memory + packed_b();
   const i64 block = block_n();
-  constexpr auto heights = std::make_integer_sequence<int, static_cast<int>(S::rows)>();
+  S::start();
   for (i64 p = 0; p < k; p += S::block_k) {
-    const i64 terms = smaller(S::block_k, k - p);
+    const i64 terms = smaller(S::block_k, k - p), elements = S::elements(terms);
     const T kept = p == 0 ? beta : T(1);
     for (i64 j0 = 0; j0 < n; j0 += block) {
       const i64 j1 = smaller(n, j0 + block);
       const auto columns = [&](i64 j) { return smaller(S::columns, j1 - j); };
-      const auto b_panel = [&](i64 j) { return b_packed + (j - j0) * terms; };
-      for (i64 j = j0; j < j1; j += S::columns)
-        pack(b.at(p, j), b.column_step, b.row_step, columns(j), S::columns, terms, b_panel(j));
+      const auto b_panel = [&](i64 j) { return b_packed + (j - j0) * elements; };
+      for (i64 j = j0; j < j1; j += S::columns) S::pack_b(b.from(p, j), columns(j), terms, b_panel(j));
       for (i64 i0 = 0; i0 < m; i0 += block_m()) {
         const i64 rows = smaller(block_m(), m - i0), panels = ceil_divide(rows, S::rows);
         // Panels of nearly equal heights: 15 rows are 8 and 7, not 14 and 1.
         const auto start = [&](i64 panel) { return rows * panel / panels; };
         const auto height = [&](i64 panel) { return start(panel + 1) - start(panel); };
+        const auto a_panel = [&](i64 panel) { return a_packed + panel * S::a_elements(terms); };
         if (!one_block() || j0 == 0) {
-          for (i64 q = 0; q < panels; ++q)
-            pack(a.at(i0 + start(q), p), a.row_step, a.column_step, height(q), height(q), terms, a_packed + start(q) * terms);
+          for (i64 q = 0; q < panels; ++q) S::pack_a(a.from(i0 + start(q), p), height(q), terms, a_panel(q));
         }
-        const auto ahead = [&](i64 j, i64 q, i64 count) {
+        const auto ahead = [&](i64 j, i64 q) {
           const i64 next = j + S::columns;
-          return one_block() && next + S::columns <= n
-                     ? ahead_of<T>({b.at(p, next), b.row_step, b.column_step}, terms, q, count)
-                     : Ahead();
+          return one_block() && next + S::columns <= n ? ahead_of(b.from(p, next), S::columns, terms, q, panels) : Ahead();
         };
         for (i64 j = j0; j < j1; j += S::columns) {
           for (i64 q = 0; q < panels; ++q)
-            tile_of<T>(height(q), heights)(terms, a_packed + start(q) * terms, b_panel(j), alpha, kept,
-                                           c + (i0 + start(q)) * ldc + j, ldc, columns(j), ahead(j, q, panels));
+            S::multiply(height(q), elements, a_panel(q), b_panel(j), alpha, kept, c + (i0 + start(q)) * ldc + j, ldc,
+                        columns(j), ahead(j, q));
         }
       }
     }
   }
+  S::stop();
 }
 
 // Splits c among the threads in a grid of rectangles as square as can be: each packs its own rows of a and columns of b.
-template <class T>
+template <class S, class T = typename S::Source>
 static void tiled(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, T alpha, const T* a, i64 lda, const T* b, i64 ldb,
                   T beta, T* c, i64 ldc) {
-  using S = Tiles<T>;
   const Operand<T> x{a, transpose_a ? 1 : lda, transpose_a ? lda : 1}, y{b, transpose_b ? 1 : ldb, transpose_b ? ldb : 1};
   constexpr i64 worth_waking = i64{1} << 20;
   const i64 threads = omp_in_parallel() || m * n * k < worth_waking ? 1 : omp_get_max_threads();
-  static thread_local PackingBuffer<T> buffer;
+  static thread_local PackingBuffer<typename S::Element> buffer;
   if (threads == 1) {
-    const Rectangle<T> whole{m, n, k};
+    const Rectangle<S> whole{m, n, k};
     return whole.multiply(x, y, alpha, beta, c, ldc, buffer.reserve(whole.packed()));
   }
   i64 down = 1;  // the grid is down x across
@@ -291,16 +317,15 @@ static void tiled(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, T alp
     if (threads % d == 0 && packed(d) < packed(down)) down = d;
   }
   const i64 across = threads / down, column_panels = ceil_divide(n, S::columns);
-  const i64 each_packed = Rectangle<T>{ceil_divide(m, down), ceil_divide(column_panels, across) * S::columns, k}.packed();
-  T* const memory = buffer.reserve(threads * each_packed);
+  const i64 each_packed = Rectangle<S>{ceil_divide(m, down), ceil_divide(column_panels, across) * S::columns, k}.packed();
+  typename S::Element* const memory = buffer.reserve(threads * each_packed);
 #pragma omp parallel
   for (i64 part = omp_get_thread_num(); part < threads; part += omp_get_num_threads()) {
     const i64 i = m * (part / across) / down, i_end = m * (part / across + 1) / down;
     const i64 j = column_panels * (part % across) / across * S::columns;
     const i64 j_end = smaller(n, column_panels * (part % across + 1) / across * S::columns);
     if (i < i_end && j < j_end)
-      Rectangle<T>{i_end - i, j_end - j, k}.multiply({x.at(i, 0), x.row_step, x.column_step},
-                                                     {y.at(0, j), y.row_step, y.column_step}, alpha, beta, c + i * ldc + j, ldc,
+      Rectangle<S>{i_end - i, j_end - j, k}.multiply(x.from(i, 0), y.from(0, j), alpha, beta, c + i * ldc + j, ldc,
                                                      memory + part * each_packed);
   }
 }

@@ -51,6 +51,10 @@ Work work(routine::gemm, bool ta, bool tb, i64 m, i64 n, i64 k, T, const T*, i64
   return product_work(ta, tb, m, n, k, beta, true, true, 1);
 }
 template <class T>
+Work work(routine::gemm_bf16, bool ta, bool tb, i64 m, i64 n, i64 k, T, const T*, i64, const T*, i64, T beta, T*, i64) {
+  return product_work(ta, tb, m, n, k, beta, true, true, 1);
+}
+template <class T>
 Work work(routine::gemm_batched, bool ta, bool tb, i64 m, i64 n, i64 k, T, const T*, i64, i64 stride_a, const T*, i64,
           i64 stride_b, T beta, T*, i64, i64, i64 batch) {
   return product_work(ta, tb, m, n, k, beta, stride_a == 0, stride_b == 0, batch);

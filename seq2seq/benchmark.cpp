@@ -154,6 +154,7 @@ double training_flops(const Settings& s, const Run& run, const Batch& batch) {
 }
 
 TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 count) {
+  const MatmulPrecisionScope products(products_of(run.settings));  // the peak's too
   Steps steps(run, pairs, count);
   steps.forget();
   TrainBenchmark result;
@@ -209,6 +210,7 @@ TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 
 }
 
 ThreadComparison compare_threads(Run& run, const std::vector<EncodedPair>& pairs, i64 count) {
+  const MatmulPrecisionScope products(products_of(run.settings));
   ThreadComparison result;
   result.threads = threads();
   Steps steps(run, pairs, count);

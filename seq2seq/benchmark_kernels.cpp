@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <deque>
 #include <limits>
 #include <memory>
@@ -316,6 +317,25 @@ struct Product {
     SEQGRAD_AT(level, gemm<float>(shape.transpose_a, shape.transpose_b, shape.m, shape.n, shape.k, 1, a, lda(), b, ldb(), 0, c,
                                   shape.n))
   }
+  void run_bf16() const {
+    kernels::cpu::gemm_bf16<float>(shape.transpose_a, shape.transpose_b, shape.m, shape.n, shape.k, 1, a, lda(), b, ldb(), 0, c,
+                                   shape.n);
+  }
+  std::vector<double> exact() const {
+    const std::vector<double> x(a, a + shape.m * shape.k), y(b, b + shape.k * shape.n);
+    std::vector<double> z(static_cast<std::size_t>(shape.m * shape.n));
+    kernels::cpu::gemm<double>(shape.transpose_a, shape.transpose_b, shape.m, shape.n, shape.k, 1, x.data(), lda(), y.data(),
+                               ldb(), 0, z.data(), shape.n);
+    return z;
+  }
+  double error(const std::vector<double>& z) const {
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < z.size(); ++i) {
+      difference += (c[i] - z[i]) * (c[i] - z[i]);
+      norm += z[i] * z[i];
+    }
+    return std::sqrt(difference / norm);
+  }
   void run_openblas() const {
     kernels::openblas_gemm(shape.transpose_a, shape.transpose_b, shape.m, shape.n, shape.k, 1, a, lda(), b, ldb(), 0, c,
                            shape.n);
@@ -334,6 +354,7 @@ MachineLimits machine_limits() {
   const double work = operations(large.shape);
   limits.gemm_gflops = 1e-9 * work / fastest([&] { large.run(Level::cpu); }, 20);
   limits.openblas_gflops = 1e-9 * work / fastest([&] { large.run_openblas(); }, 20);
+  limits.bf16_gflops = 1e-9 * work / fastest([&] { large.run_bf16(); }, 20);
   constexpr i64 rounds = 200'000;
   double done = 0;
   limits.arithmetic_gflops = fastest([&] { done = kernels::multiply_and_add(rounds); });
@@ -385,7 +406,10 @@ std::vector<ProductSpeed> training_products(Settings settings) {
       next.m = other.first.m;
       return next == other.first && shape.m < settings.batch && other.first.m > shape.m && other.first.m <= settings.batch;
     });
-    if (!fewer_rows) products.push_back({shape, call.second, {}, 0, ""});
+    if (fewer_rows) continue;
+    ProductSpeed& product = products.emplace_back();
+    product.shape = shape;
+    product.calls = call.second;
   }
   std::sort(products.begin(), products.end(), [](const ProductSpeed& a, const ProductSpeed& b) {
     return a.calls * operations(a.shape) > b.calls * operations(b.shape);
@@ -398,6 +422,11 @@ void bench_product(ProductSpeed& product) {
   constexpr double bearable = 1e9;  // the plain loop does as many operations in a second
   product.seconds = seconds_by_level([&](Level level) { operands.run(level); }, operations(product.shape) < bearable);
   product.openblas_seconds = fastest([&] { operands.run_openblas(); });
+  const std::vector<double> exact = operands.exact();
+  operands.run(Level::cpu);
+  product.f32_error = operands.error(exact);
+  product.bf16_seconds = fastest([&] { operands.run_bf16(); });
+  product.bf16_error = operands.error(exact);
   const ProductShape& s = product.shape;
   product.way = kernels::gemm_way(kernels::cpu_level(), s.transpose_a, s.transpose_b, s.m, s.n, s.k);
 }

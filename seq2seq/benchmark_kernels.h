@@ -16,6 +16,7 @@ namespace seqgrad::seq2seq {
 struct MachineLimits {
   double gemm_gflops = 0;                // of large matrix products by the routines in use
   double openblas_gflops = 0;            // by OpenBLAS
+  double bf16_gflops = 0;                // of operands rounded to bf16
   double arithmetic_gflops = 0;          // multiplying and adding in registers
   double copy_gigabytes_per_second = 0;  // read and write of a block larger than any cache
 };
@@ -32,7 +33,9 @@ struct ProductSpeed {
   double calls = 0;                       // in a training step
   std::map<std::string, double> seconds;  // by CPU level
   double openblas_seconds = 0;
-  const char* way = "";  // what the level in use chooses: kernels::gemm_way
+  const char* way = "";                  // what the level in use chooses: kernels::gemm_way
+  double bf16_seconds = 0;               // rounding and packing included
+  double f32_error = 0, bf16_error = 0;  // against f64: the norm of the difference over that of the product
 };
 
 // A product too small to share among threads should take no longer on all of them than on one.

@@ -72,7 +72,7 @@ void Breakdown::add_step(const std::vector<kernels::RoutineProfile>& routines, d
     kernels::ProductShape shape = one.product;
     for (i64* size : {&shape.m, &shape.n, &shape.k})
       if (!fixed_.contains(*size)) *size = 0;
-    if (one.name == "gemm") shape.batch = 0;  // a batch of one lies among the batches
+    if (one.name != "gemm_batched") shape.batch = 0;  // a batch of one lies among the batches
     add_to(products_[shape]);
   }
 }

@@ -55,7 +55,7 @@ struct Settings {
   i64 keep_best = 0, keep_last = 0;        // validations whose weights stay in the run's folder
   i64 seed = 1;
   i64 threads = 0;                // 0: all cores
-  std::string precision = "f32";  // f32 | f64
+  std::string precision = "f32";  // f32 | f64 | bf16
 
   i64 encoder_width() const { return hidden * (bidirectional ? 2 : 1); }
   i64 decoder_width() const { return decoder_hidden ? decoder_hidden : hidden; }
@@ -122,7 +122,8 @@ void for_each_setting(S& s, F&& f) {
   f("keep-last", s.keep_last, "keep the weights of so many last ones", "");
   f("seed", s.seed, "of initial weights, dropout and data order", "");
   f("threads", s.threads, "threads (0: all cores)", "");
-  f("precision", s.precision, "arithmetic", "f32|f64");
+  f("precision", s.precision, "arithmetic; bf16 rounds the operands of training's large products, the rest is f32's",
+    "f32|f64|bf16");
 }
 
 // Error: the first setting outside its domain, with what is allowed.

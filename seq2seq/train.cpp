@@ -86,7 +86,12 @@ double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const 
 
 // ---- one step --------------------------------------------------------------------------------------------------------
 
+MatmulPrecision products_of(const Settings& settings) {
+  return settings.precision == "bf16" ? MatmulPrecision::medium : MatmulPrecision::highest;
+}
+
 StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batch> parts, i64 step, double learning_rate) {
+  const MatmulPrecisionScope products(products_of(run.settings));
   run.block.zero_grad();
   StepResult result;
   for (const Batch& part : parts) result.tokens += part.target_tokens;

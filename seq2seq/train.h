@@ -12,6 +12,7 @@
 
 #include "nn/optimizer.h"
 #include "seq2seq/run.h"
+#include "tensor/matmul.h"
 
 namespace seqgrad::seq2seq {
 
@@ -56,6 +57,9 @@ struct TrainingData {
   std::vector<EncodedPair> train, valid;
   std::vector<std::string> valid_references = {};  // the target side's text, for BLEU
 };
+
+// What a step's products are computed in: bf16 where the settings' precision says so.
+MatmulPrecision products_of(const Settings& settings);
 
 // One optimiser step on one batch. Returns the mean loss per target token.
 struct StepResult {

@@ -1,6 +1,7 @@
 #include "tensor/matmul.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "tensor/launch.h"
 
@@ -33,7 +34,15 @@ Operand operand(const Tensor& x) {
   return {copy, false, std::max<i64>(1, copy.shape()[column]), stride(copy)};
 }
 
+std::atomic<MatmulPrecision> precision{MatmulPrecision::highest};
+
+// Below, rounding the operands costs as much as the cheaper products save.
+bool worth_rounding(i64 m, i64 n, i64 k) { return std::min({m, n, k}) >= 16 && m * n * k >= i64{1} << 18; }
+
 }  // namespace
+
+MatmulPrecision float32_matmul_precision() { return precision.load(std::memory_order_relaxed); }
+void set_float32_matmul_precision(MatmulPrecision wanted) { precision.store(wanted, std::memory_order_relaxed); }
 
 void matmul_into(const Tensor& a, const Tensor& b, double beta, const Tensor& c, double alpha) {
   const int rank = c.dim();
@@ -59,7 +68,11 @@ void matmul_into(const Tensor& a, const Tensor& b, double beta, const Tensor& c,
   }
   const Operand x = operand(a), y = operand(b);
   const i64 ldc = leading_dimension(c, rank - 2, rank - 1);
-  if (rank == 2)
+  const bool rounded =
+      float32_matmul_precision() == MatmulPrecision::medium && c.dtype() == DType::f32 && worth_rounding(m, n, k);
+  if (rank == 2 && rounded)
+    launch(kernels::gemm_bf16, x.transposed, y.transposed, m, n, k, alpha, x.tensor, x.ld, y.tensor, y.ld, beta, c, ldc);
+  else if (rank == 2)
     launch(kernels::gemm, x.transposed, y.transposed, m, n, k, alpha, x.tensor, x.ld, y.tensor, y.ld, beta, c, ldc);
   else
     launch(kernels::gemm_batched, x.transposed, y.transposed, m, n, k, alpha, x.tensor, x.ld, x.batch_stride, y.tensor, y.ld,

@@ -1,4 +1,5 @@
-// Matrix products of tensors with any strides: a transposed view costs nothing. Thread-safe.
+// Matrix products of tensors with any strides: a transposed view costs nothing. Thread-safe but for the precision, which is the
+// process's.
 #pragma once
 
 #include "tensor/tensor.h"
@@ -10,5 +11,26 @@ namespace seqgrad {
 void matmul_into(const Tensor& a, const Tensor& b, double beta, const Tensor& c, double alpha = 1);
 
 Tensor matmul(const Tensor& a, const Tensor& b);
+
+// What products of f32 matrices are computed in, as torch.set_float32_matmul_precision: `highest` is f32; `medium` rounds both
+// operands of products large enough to gain by it to bf16 (8 bits of mantissa) and adds up in f32 (kernels::gemm_bf16). Batches
+// of products stay in f32.
+enum class MatmulPrecision : std::uint8_t { highest, medium };
+MatmulPrecision float32_matmul_precision();
+void set_float32_matmul_precision(MatmulPrecision precision);
+
+// Sets it, and puts it back at its end.
+class MatmulPrecisionScope {
+ public:
+  explicit MatmulPrecisionScope(MatmulPrecision precision) : before_(float32_matmul_precision()) {
+    set_float32_matmul_precision(precision);
+  }
+  ~MatmulPrecisionScope() { set_float32_matmul_precision(before_); }
+  MatmulPrecisionScope(const MatmulPrecisionScope&) = delete;
+  MatmulPrecisionScope& operator=(const MatmulPrecisionScope&) = delete;
+
+ private:
+  MatmulPrecision before_;
+};
 
 }  // namespace seqgrad

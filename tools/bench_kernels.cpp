@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kernels/bf16.h"
 #include "kernels/error.h"
 #include "kernels/kernels.h"
 #include "kernels/measure.h"
@@ -100,7 +101,8 @@ void BenchKernels::measure_products() {
   for (const std::string& level : levels_) head += fmt::format(" {:>9}", level);
   say(head + "  OpenBLAS   GFLOP/s  of peak  of OpenBLAS  chosen\n");
   Json rows = Json::array();
-  for (ProductSpeed& one : training_products()) {
+  std::vector<ProductSpeed> products = training_products();
+  for (ProductSpeed& one : products) {
     bench_product(one);
     std::string line = fmt::format("{:22} {:6.0f}", shape_of(one.shape), one.calls);
     Json seconds;
@@ -126,9 +128,20 @@ void BenchKernels::measure_products() {
                     {"gflops", gflops},
                     {"share_of_peak", gflops / limits_.gemm_gflops},
                     {"speed_against_openblas", against},
-                    {"chosen", one.way}});
+                    {"chosen", one.way},
+                    {"bf16_seconds", one.bf16_seconds},
+                    {"f32_error", one.f32_error},
+                    {"bf16_error", one.bf16_error}});
   }
   result_["products"] = rows;
+  say(fmt::format("\n{:22} {:>9}   GFLOP/s  of f32  of OpenBLAS  error  f32's error\n", "operands in bf16", ""));
+  for (const ProductSpeed& one : products) {
+    const auto f32 = one.seconds.find(kernels::cpu_level());
+    say(fmt::format("{:22} {} {:9.1f} {:7.2f} {:12.2f}  {:.0e}  {:.0e}\n", shape_of(one.shape), time_of(one.bf16_seconds),
+                    1e-9 * operations(one.shape) / one.bf16_seconds,
+                    f32 == one.seconds.end() ? 0 : f32->second / one.bf16_seconds, one.openblas_seconds / one.bf16_seconds,
+                    one.bf16_error, one.f32_error));
+  }
 }
 
 void BenchKernels::measure_small_products() {
@@ -176,6 +189,9 @@ void BenchKernels::run() {
              {"openblas", openblas},
              {"peak_gflops", limits_.gemm_gflops},
              {"openblas_gflops", limits_.openblas_gflops},
+             {"bf16_gflops", limits_.bf16_gflops},
+             {"bf16", kernels::bf16_way_name()},
+             {"bf16_reason", kernels::bf16_way_reason()},
              {"arithmetic_gflops", limits_.arithmetic_gflops},
              {"copy_gigabytes_per_second", limits_.copy_gigabytes_per_second}};
   say(fmt::format("routines           {}: {}\n", kernels::cpu_level(), reason));
@@ -183,6 +199,8 @@ void BenchKernels::run() {
   say(fmt::format("arithmetic         {:.1f} GFLOP/s, multiplying and adding in registers\n", limits_.arithmetic_gflops));
   say(fmt::format("matrix products    {:.1f} GFLOP/s on large ones, here the peak; {} {:.1f}\n", limits_.gemm_gflops, openblas,
                   limits_.openblas_gflops));
+  say(fmt::format("in bf16            {:.1f} GFLOP/s by {}: {}\n", limits_.bf16_gflops, kernels::bf16_way_name(),
+                  kernels::bf16_way_reason()));
   say(fmt::format("memory             {:.1f} GB/s copied\n", limits_.copy_gigabytes_per_second));
   measure_routines();
   if (wanted("gemm")) {

@@ -56,6 +56,45 @@ CONFORMANCE(gemm) {
   }
 }
 
+CONFORMANCE(gemm_bf16) {
+  const std::vector<Size> sizes = {{0, 3, 4},      {3, 4, 0},     {1, 1, 1},      {1, 7, 5},     {7, 1, 5},
+                                   {7, 5, 1},      {1, 33, 31},   {33, 1, 31},    {16, 17, 15},  {31, 33, 3},
+                                   {2, 600, 4},    {32, 32, 32},  {65, 129, 33},  {5, 70, 65},   {15, 32, 40},
+                                   {14, 31, 1100}, {20, 2100, 3}, {260, 2080, 5}, {520, 33, 34}, {33, 64, 2050}};
+  for (const Size& size : sizes) {
+    const i64 m = size.m, n = size.n, k = size.k;
+    for (int option = 0; option < 12; ++option) {
+      const bool ta = option & 1, tb = option & 2;
+      const i64 slack = option & 4 ? 3 : 0;
+      const T alpha = option < 8 ? T(1) : T(-0.5), beta = option < 4 ? T(0) : T(0.25);
+      const i64 lda = (ta ? m : k) + slack, ldb = (tb ? k : n) + slack, ldc = n + slack;
+      const auto a = ta ? padded<T>(k, m, slack) : padded<T>(m, k, slack);
+      const auto b = tb ? padded<T>(n, k, slack) : padded<T>(k, n, slack);
+      const auto c = random<T>(m * ldc);
+      INFO(m, " ", n, " ", k, " option ", option);
+      agree(
+          tested,
+          [&](const Routines<T>& r, Outputs<T>& out) {
+            T* result = beta == 0 && slack == 0 ? out.fresh(m * ldc) : out.copy(c);
+            r.gemm_bf16(ta, tb, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, result, ldc);
+          },
+          4, false);
+      if (m * n * k > 1000000 && option >= 7) break;  // v1 is slow
+    }
+  }
+  // Infinities and NaN come through; numbers next to a tie go where the nearest even is; subnormal ones are 0.
+  const T inf = std::numeric_limits<T>::infinity();
+  const std::vector<T> awkward = {inf, -inf, nan<T>, T(1.00390625), T(1.01171875), T(1.0039063), T(-1e-39), T(3.4e38)};
+  const std::vector<T> one(40 * 40, T(1));
+  for (const T x : awkward) {
+    std::vector<T> a(40 * 40, T(0));
+    a[0] = x;
+    agree(tested, [&](const Routines<T>& r, Outputs<T>& out) {
+      r.gemm_bf16(false, false, 40, 40, 40, 1, a.data(), 40, one.data(), 40, 0, out.fresh(1600), 40);
+    });
+  }
+}
+
 CONFORMANCE(gemm_batched) {
   const std::vector<BatchSize> sizes = {
       {0, 2, 3, 4},     {5, 0, 3, 4},      {3, 2, 3, 0},     {1, 3, 4, 5},     {7, 1, 33, 14},   {7, 1, 14, 65},

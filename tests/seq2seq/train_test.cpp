@@ -596,3 +596,18 @@ TEST_CASE("text is prepared once, and a resumed run takes its own vocabulary") {
   settings.dropout = 1;
   CHECK(message_of([&] { prepare(settings); }) == "dropout is 1: it must be at least 0 and below 1");
 }
+
+TEST_CASE("training in bf16 goes nearly the way of f32, and keeps its weights in f32") {
+  Settings settings = small(2);
+  settings.embedding = 64;  // large enough that products are rounded
+  settings.hidden = 64;
+  Task exact(settings);
+  settings.precision = "bf16";
+  Task rounded(settings);
+  const auto expected = exact.train(), got = rounded.train();
+  CHECK(rounded.run.block.values().dtype() == DType::f32);
+  CHECK(rounded.weights() != exact.weights());
+  for (std::size_t i = 0; i < got.size(); ++i)
+    CHECK(got[i].validation_perplexity == doctest::Approx(expected[i].validation_perplexity).epsilon(0.05));
+  CHECK(float32_matmul_precision() == MatmulPrecision::highest);
+}

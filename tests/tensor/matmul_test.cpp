@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -227,4 +229,36 @@ TEST_CASE("what cannot be multiplied is named") {
        "a tensor of f64 was used where f32 is needed"},
   };
   for (const auto& [mistake, text] : table) CHECK(message_of(mistake) == text);
+}
+
+TEST_CASE("at medium precision large products of f32 round their operands to bf16, the others do not") {
+  const auto product = [](const Tensor& a, const Tensor& b, MatmulPrecision precision) {
+    const MatmulPrecisionScope scope(precision);
+    return matmul(a, b);
+  };
+  manual_seed(3);
+  const Tensor a = randn({64, 80}), b = randn({80, 96});
+  const auto exact = matmul(a.to(DType::f64), b.to(DType::f64)).to_vector<double>();
+  const auto worst = [&](const Tensor& c) {
+    const auto values = c.to(DType::f64).to_vector<double>();
+    double most = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) most = std::max(most, std::abs(values[i] - exact[i]));
+    return most;
+  };
+  CHECK(worst(product(a, b, MatmulPrecision::highest)) < 1e-4);
+  const double rounded = worst(product(a, b, MatmulPrecision::medium));
+  CHECK(rounded > 1e-3);
+  CHECK(rounded < 0.3);  // 80 terms, each within 2^-7 of its size
+  // Transposed views and a given c take the same way.
+  const Tensor c = ones({64, 96});
+  {
+    const MatmulPrecisionScope scope(MatmulPrecision::medium);
+    matmul_into(a.transpose(0, 1).clone().transpose(0, 1), b, 1, c);
+  }
+  CHECK(worst(c) > 0.5);
+  CHECK(float32_matmul_precision() == MatmulPrecision::highest);
+
+  const Tensor small_a = randn({8, 80}), a64 = a.to(DType::f64), b64 = b.to(DType::f64);
+  CHECK(product(small_a, b, MatmulPrecision::medium).to_vector<float>() == matmul(small_a, b).to_vector<float>());
+  CHECK(product(a64, b64, MatmulPrecision::medium).to_vector<double>() == exact);
 }
