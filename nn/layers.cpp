@@ -6,9 +6,9 @@
 
 namespace seqgrad::nn {
 
-Linear::Linear(Module& parent, const std::string& name, i64 in, i64 out)
+Linear::Linear(Module& parent, const std::string& name, i64 in, i64 out, Parameter* shared)
     : Module(parent, name),
-      weight(add_parameter("weight", {out, in}, uniform_within(1 / std::sqrt(static_cast<double>(in))))),
+      weight(shared ? *shared : add_parameter("weight", {out, in}, uniform_within(1 / std::sqrt(static_cast<double>(in))))),
       bias(add_parameter("bias", {out}, uniform_within(1 / std::sqrt(static_cast<double>(in))))) {}
 
 Var Linear::operator()(const Var& x) const {
@@ -16,9 +16,10 @@ Var Linear::operator()(const Var& x) const {
   return linear(x, tape.parameter(weight), tape.parameter(bias));
 }
 
-Embedding::Embedding(Module& parent, const std::string& name, i64 rows, i64 dim, i64 padding_idx)
+Embedding::Embedding(Module& parent, const std::string& name, i64 rows, i64 dim, i64 padding_idx, double deviation,
+                     Parameter* shared)
     : Module(parent, name),
-      weight(add_parameter("weight", {rows, dim}, standard_normal(padding_idx))),
+      weight(shared ? *shared : add_parameter("weight", {rows, dim}, normal(deviation, padding_idx))),
       padding_idx_(padding_idx) {}
 
 Var Embedding::operator()(Tape& tape, const Tensor& ids) const { return embedding(tape.parameter(weight), ids, padding_idx_); }

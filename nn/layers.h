@@ -19,17 +19,19 @@ struct Mode {
 // y = x weight^T + bias; weight (out, in), bias (out); both uniform within 1 / sqrt(in)
 class Linear : public Module {
  public:
-  Linear(Module& parent, const std::string& name, i64 in, i64 out);
+  // shared: another module's parameter (out, in) that is the weight of this one too, and stays that module's
+  Linear(Module& parent, const std::string& name, i64 in, i64 out, Parameter* shared = nullptr);
   Var operator()(const Var& x) const;
 
   Parameter& weight;
   Parameter& bias;
 };
 
-// weight (V, E), standard normal; row padding_idx starts at zero and gets no gradient
+// weight (V, E), normal with the given deviation; row padding_idx starts at zero and gets no gradient from here
 class Embedding : public Module {
  public:
-  Embedding(Module& parent, const std::string& name, i64 rows, i64 dim, i64 padding_idx = -1);
+  Embedding(Module& parent, const std::string& name, i64 rows, i64 dim, i64 padding_idx = -1, double deviation = 1,
+            Parameter* shared = nullptr);  // shared (V, E): as for Linear
   Var operator()(Tape& tape, const Tensor& ids) const;
 
   Parameter& weight;

@@ -10,9 +10,10 @@ Initializer uniform_within(double bound) {
   return [bound](const Tensor& x, Generator& generator) { x.copy_from(rand(x.shape(), -bound, bound, x.dtype(), generator)); };
 }
 
-Initializer standard_normal(i64 zero_row) {
-  return [zero_row](const Tensor& x, Generator& generator) {
+Initializer normal(double deviation, i64 zero_row) {
+  return [=](const Tensor& x, Generator& generator) {
     x.copy_from(randn(x.shape(), x.dtype(), generator));
+    if (deviation != 1) launch(kernels::affine, x, x, deviation, 0.0, x.numel());
     if (zero_row >= 0) x.select(0, zero_row).fill(0);
   };
 }

@@ -22,8 +22,8 @@ namespace seqgrad::nn {
 
 using Initializer = std::function<void(const Tensor&, Generator&)>;
 
-Initializer uniform_within(double bound);  // uniform in [-bound, bound)
-Initializer standard_normal(i64 zero_row = -1);
+Initializer uniform_within(double bound);                 // uniform in [-bound, bound)
+Initializer normal(double deviation, i64 zero_row = -1);  // of mean 0
 
 class Module {
  public:

@@ -149,7 +149,8 @@ double training_flops(const Settings& s, const Run& run, const Batch& batch) {
   if (s.attention == "luong_dot") macs += pairs * d;
   if (s.attention == "luong_general") macs += source * c * d + pairs * d;
   if (s.attention != "none" && s.attention != "mean") macs += pairs * c;
-  macs += target * v * (s.readout == "deep" ? d + c + e : d);
+  if (s.readout == "projected") macs += target * static_cast<double>(s.feature_width() * s.readout_width());
+  macs += target * v * static_cast<double>(s.readout_width());
   return 2 * 3 * macs;
 }
 
@@ -254,7 +255,12 @@ std::unique_ptr<Run> made_up_run(const Settings& settings) {
     for (i64 i = Vocabulary::specials; i < size; ++i) words[0].push_back(fmt::format("w{}", i));
     return Vocabulary::build(words);
   };
-  return std::make_unique<Run>(settings, made_up(source_words), made_up(target_words));
+  Settings all = settings;
+  all.tokenizer = "whitespace";  // there is no text to learn pieces from
+  all.spm_source_model = all.spm_target_model = "";
+  const i64 source = all.vocabulary_size > 0 ? all.vocabulary_size : source_words;
+  const i64 target = all.vocabulary_size > 0 || all.shared_vocabulary ? source : target_words;
+  return std::make_unique<Run>(all, made_up(source), made_up(target));
 }
 
 std::vector<EncodedPair> made_up_pairs(const Run& run, i64 count) {

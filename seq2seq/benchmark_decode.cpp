@@ -44,7 +44,8 @@ double decoding_flops(const Settings& s, i64 target_vocabulary, const SearchWork
   if (s.attention == "luong_dot" || s.attention == "luong_general") macs += looks * d;
   macs += looks * c;
   macs += rows * gates * d * (c + d);
-  macs += rows * v * (s.readout == "deep" ? d + c + e : d);
+  if (s.readout == "projected") macs += rows * static_cast<double>(s.feature_width() * s.readout_width());
+  macs += rows * v * static_cast<double>(s.readout_width());
   return 2 * macs;
 }
 

@@ -22,6 +22,13 @@ std::string lines(i64 count) { return fmt::format("{} line{}", count, count == 1
 // Tokens of the longer side, each with its </s>.
 i64 width(const PairLength& length) { return std::max(length.source, length.target + 1); }
 
+bool is_blank(std::string_view line) {
+  std::size_t position = 0;
+  while (position < line.size())
+    if (!is_whitespace(next_code_point(line, position))) return false;
+  return true;
+}
+
 std::vector<std::size_t> all_indices(std::size_t count) {
   std::vector<std::size_t> indices(count);
   std::iota(indices.begin(), indices.end(), std::size_t{0});
@@ -69,22 +76,19 @@ std::size_t rows_in_pool(BatchSize size, const std::vector<PairLength>& lengths)
 
 }  // namespace
 
-ParallelCorpus read_parallel(const std::string& source_path, const std::string& target_path, i64 max_length) {
+ParallelText read_parallel_text(const std::string& source_path, const std::string& target_path) {
   LineReader source(source_path);
   LineReader target(target_path);
-  ParallelCorpus corpus;
+  ParallelText text{source_path, target_path, {}, {}, 0};
   std::string source_line, target_line;
   bool more_source = source.next(source_line);
   bool more_target = target.next(target_line);
   while (more_source && more_target) {
-    SentencePair pair{split_whitespace(source_line), split_whitespace(target_line)};
-    const auto longest = static_cast<i64>(std::max(pair.source.size(), pair.target.size()));
-    if (pair.source.empty() || pair.target.empty()) {
-      ++corpus.skipped_empty;
-    } else if (max_length > 0 && longest > max_length) {
-      ++corpus.skipped_long;
+    if (is_blank(source_line) || is_blank(target_line)) {
+      ++text.skipped_empty;
     } else {
-      corpus.pairs.push_back(std::move(pair));
+      text.source.push_back(source_line);
+      text.target.push_back(target_line);
     }
     more_source = source.next(source_line);
     more_target = target.next(target_line);
@@ -95,12 +99,34 @@ ParallelCorpus read_parallel(const std::string& source_path, const std::string& 
     throw_error("{} has {} but {} has {}: a source and its target must match line by line", source_path,
                 lines(source.line_number()), target_path, target.line_number());
   }
+  return text;
+}
+
+ParallelCorpus tokenize(const ParallelText& text, const Tokenizers& tokenizers, i64 max_length) {
+  ParallelCorpus corpus;
+  corpus.skipped_empty = text.skipped_empty;
+  for (std::size_t i = 0; i < text.source.size(); ++i) {
+    SentencePair pair{tokenizers.source->split(text.source[i]), tokenizers.target->split(text.target[i])};
+    const auto longest = static_cast<i64>(std::max(pair.source.size(), pair.target.size()));
+    if (pair.source.empty() || pair.target.empty()) {
+      ++corpus.skipped_empty;
+    } else if (max_length > 0 && longest > max_length) {
+      ++corpus.skipped_long;
+    } else {
+      corpus.pairs.push_back(std::move(pair));
+      corpus.lines.push_back(i);
+    }
+  }
   if (corpus.pairs.empty()) {
     std::string why = fmt::format("{} empty", corpus.skipped_empty);
-    if (max_length > 0) why += fmt::format(", {} longer than {} words", corpus.skipped_long, max_length);
-    throw_error("{} and {} hold no usable sentence pair ({})", source_path, target_path, why);
+    if (max_length > 0) why += fmt::format(", {} longer than {} tokens", corpus.skipped_long, max_length);
+    throw_error("{} and {} hold no usable sentence pair ({})", text.source_path, text.target_path, why);
   }
   return corpus;
+}
+
+ParallelCorpus read_parallel(const std::string& source_path, const std::string& target_path, i64 max_length) {
+  return tokenize(read_parallel_text(source_path, target_path), {whitespace_tokenizer(), whitespace_tokenizer()}, max_length);
 }
 
 std::vector<std::vector<std::string>> source_sentences(const ParallelCorpus& corpus) {

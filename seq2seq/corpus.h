@@ -6,24 +6,38 @@
 #include <vector>
 
 #include "kernels/types.h"
+#include "seq2seq/tokenizer.h"
 #include "seq2seq/vocabulary.h"
 
 namespace seqgrad::seq2seq {
 
+// Lines of two files that mean the same.
+struct ParallelText {
+  std::string source_path, target_path;
+  std::vector<std::string> source, target;
+  i64 skipped_empty = 0;  // pairs with a side that is empty or blank
+};
+
+// Reads two files line by line. Errors beside those of LineReader:
+//   "train.de has 29000 lines but train.en has 28999: a source and its target must match line by line"
+ParallelText read_parallel_text(const std::string& source_path, const std::string& target_path);
+
 struct SentencePair {
-  std::vector<std::string> source, target;  // words
+  std::vector<std::string> source, target;  // tokens
 };
 
 struct ParallelCorpus {
   std::vector<SentencePair> pairs;
-  i64 skipped_empty = 0;  // pairs with a side that is empty or blank
-  i64 skipped_long = 0;   // pairs with a side longer than max_length
+  std::vector<std::size_t> lines = {};  // which lines of the text they are, from 0
+  i64 skipped_empty = 0;                // pairs with a side that has no token
+  i64 skipped_long = 0;                 // pairs with a side longer than max_length
 };
 
-// Reads two files line by line, split at whitespace; max_length counts words of a side, 0 is no limit.
-// Errors beside those of LineReader:
-//   "train.de has 29000 lines but train.en has 28999: a source and its target must match line by line"
-//   "train.de and train.en hold no usable sentence pair (3 empty, 0 longer than 50 words)"
+// max_length counts tokens of a side, 0 is no limit. Error:
+//   "train.de and train.en hold no usable sentence pair (3 empty, 0 longer than 50 tokens)"
+ParallelCorpus tokenize(const ParallelText& text, const Tokenizers& tokenizers, i64 max_length = 0);
+
+// Both in one, for text whose tokens are separated by whitespace.
 ParallelCorpus read_parallel(const std::string& source_path, const std::string& target_path, i64 max_length = 0);
 
 // One side, e.g. for Vocabulary::build.

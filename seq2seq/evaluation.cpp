@@ -49,9 +49,9 @@ Evaluation evaluate(const Run& run, const std::vector<std::string>& sources, con
   std::vector<std::vector<std::string>> sentences;
   std::vector<i64> lengths;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    SentencePair pair{split_whitespace(sources[i]), split_whitespace(references[i])};
+    SentencePair pair{run.tokenizers.source->split(sources[i]), run.tokenizers.target->split(references[i])};
     sentences.push_back(pair.source);
-    lengths.push_back(static_cast<i64>(pair.source.size()));
+    lengths.push_back(static_cast<i64>(split_whitespace(sources[i]).size()));
     for (const i64 id : run.target.encode(pair.target)) {
       ++result.reference_words;
       result.unknown_reference_words += id == Vocabulary::unknown;
@@ -64,7 +64,7 @@ Evaluation evaluate(const Run& run, const std::vector<std::string>& sources, con
   if (options.free_running) result.free_running = free_running(run, encoded, options.batch);
 
   for (const Translation& translation : Translator(run, {.batch = options.batch}).translate(sentences)) {
-    result.hypotheses.push_back(join(run.target.decode(translation.ids)));
+    result.hypotheses.push_back(run.text(translation.ids));
     result.cut_off += translation.cut_off;
   }
   result.bleu = corpus_bleu(result.hypotheses, {references}, options.bleu);

@@ -33,8 +33,8 @@ struct EvaluationOptions {
 struct Evaluation {
   Perplexity teacher_forced;
   std::optional<FreeRunning> free_running;
-  i64 pairs = 0;  // sentences with a word on either side: what both losses are over
-  i64 reference_words = 0, unknown_reference_words = 0;
+  i64 pairs = 0;                                         // sentences with a word on either side: what both losses are over
+  i64 reference_words = 0, unknown_reference_words = 0;  // tokens
 
   std::vector<std::string> hypotheses;
   i64 cut_off = 0;  // translations that had not ended at the length limit
@@ -43,7 +43,7 @@ struct Evaluation {
   std::vector<LengthBucket> by_length;  // by words of the source
 };
 
-// Lines of words. Error: unequal numbers of lines, or none.
+// Lines of text. Error: unequal numbers of lines, or none.
 Evaluation evaluate(const Run& run, const std::vector<std::string>& sources, const std::vector<std::string>& references,
                     const EvaluationOptions& options = {});
 

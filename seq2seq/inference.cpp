@@ -218,9 +218,9 @@ Inference::Inference(const Run& run)
       hidden_(run.settings.hidden),
       directions_(run.settings.bidirectional ? 2 : 1),
       width_(run.settings.decoder_width()),
-      context_(attention_ == nn::AttentionKind::none ? 0 : run.settings.encoder_width()),
+      context_(run.settings.context_width()),
       embedding_width_(run.settings.embedding),
-      deep_(run.settings.readout == "deep") {
+      deep_(run.settings.readout != "hidden") {
   const Weights weights(run);
   const std::string cell = nn::module_name(cell_);
   for (i64 l = 0; l < run.settings.layers; ++l) {
@@ -262,11 +262,13 @@ Inference::Inference(const Run& run)
   }
   const std::string gru = "decoder." + cell;
   const Tensor inputs = weights(gru + ".weight_ih_l0");
-  embedding_ = weights("decoder.embedding.weight");
+  const std::string& tied = run.settings.tie_embeddings;
+  embedding_ = weights(tied == "all" ? "encoder.embedding.weight" : "decoder.embedding.weight");
   words_ = GateTable(embedding_, columns(inputs, 0, embedding_width_), weights.input_bias(cell_, gru, "_l0"));
   if (context_ > 0) from_context_ = PackedLinear(columns(inputs, embedding_width_, embedding_width_ + context_), {});
   decoder_ = weights.cell(cell_, gru, "_l0");
-  out_ = weights.linear("decoder.out");
+  if (run.settings.readout == "projected") readout_ = weights.linear("decoder.readout");
+  out_ = {tied == "none" ? weights("decoder.out.weight") : embedding_, weights("decoder.out.bias")};
 }
 
 // The last layer's outputs (N, H x directions) of sources sorted by falling length, position by position: the sentences that
@@ -401,7 +403,8 @@ Inference::Step Inference::step(const std::vector<i64>& words, std::span<const S
   if (deep_)
     copy_rows(embedding_, columns(features, width_ + context_, features.size(1)),
               [&](i64 i) { return words[static_cast<std::size_t>(i)]; });
-  result.logits = out_(deep_ ? features : next_.h);
+  const Tensor& read = deep_ ? features : next_.h;
+  result.logits = out_(readout_.out() > 0 ? unary<kernels::Tanh>(readout_(read)) : read);
   return result;
 }
 

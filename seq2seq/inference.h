@@ -106,13 +106,13 @@ class Inference {
   nn::Cell cell_;
   nn::AttentionKind attention_;
   i64 hidden_, directions_, width_, context_, embedding_width_;  // H, directions, D, C, E
-  bool deep_;
+  bool deep_;  // features are state, context and embedding, not the state alone
   std::vector<Layer> layers_;
   PackedLinear bridge_, bridge_cell_;
   Look look_;
   Tensor embedding_;
   GateTable words_;
-  PackedLinear from_context_, out_;
+  PackedLinear from_context_, readout_, out_;  // without readout_.out(): the features themselves
   PackedCell decoder_;
 
   Tensor values_, keys_;  // (N, C), (N, K)

@@ -16,7 +16,7 @@ using Rows = std::vector<std::size_t>;
 std::unique_ptr<Run> converted(const Run& run, const char* precision) {
   Settings settings = run.settings;
   settings.precision = precision;
-  auto other = std::make_unique<Run>(settings, run.source, run.target, Run::Unread());
+  auto other = std::make_unique<Run>(settings, run.source, run.target, run.tokenizers, Run::Unread());
   for (std::size_t i = 0; i < run.block.parameters().size(); ++i) {
     const Tensor& target = other->block.parameters()[i]->value;
     target.copy_from(run.block.parameters()[i]->value.to(target.dtype()));

@@ -1,5 +1,7 @@
 #include "seq2seq/model.h"
 
+#include <cmath>
+
 #include "autograd/cases.h"
 #include "kernels/philox.h"
 #include "tensor/launch.h"
@@ -39,11 +41,17 @@ nn::Cell cell_of(const Settings& settings) {
   return settings.gru_reset == "before" ? nn::Cell::gru_reset_before : nn::Cell::gru;
 }
 
+// Of initial embeddings. As the output layer's weights they are to give small logits, as embeddings alone they may be large.
+double deviation(const Settings& settings, bool tied) {
+  return tied ? 1 / std::sqrt(static_cast<double>(settings.embedding)) : 1;
+}
+
 }  // namespace
 
 Encoder::Encoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary)
     : Module(parent, name),
-      embedding_(*this, "embedding", vocabulary, settings.embedding, Vocabulary::pad),
+      embedding_(*this, "embedding", vocabulary, settings.embedding, Vocabulary::pad,
+                 deviation(settings, settings.tie_embeddings == "all")),
       dropout_(settings.dropout),
       recurrent_(*this, nn::module_name(cell_of(settings)), cell_of(settings), settings.embedding, settings.hidden,
                  settings.layers, settings.bidirectional, settings.dropout) {
@@ -68,29 +76,24 @@ Encoded Encoder::operator()(Tape& tape, const Source& source, nn::Mode& mode) co
 
 // ---- Decoder --------------------------------------------------------------------------------------------------------
 
-namespace {
-
-i64 context_width(const Settings& settings) { return settings.attention == "none" ? 0 : settings.encoder_width(); }
-
-i64 readout_width(const Settings& settings) {
-  return settings.decoder_width() + (settings.readout == "deep" ? context_width(settings) + settings.embedding : 0);
-}
-
-}  // namespace
-
-Decoder::Decoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary)
+Decoder::Decoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary, Parameter* shared)
     : Module(parent, name),
       embedding_width_(settings.embedding),
-      context_width_(context_width(settings)),
-      deep_(settings.readout == "deep"),
-      embedding_(*this, "embedding", vocabulary, settings.embedding, Vocabulary::pad),
+      context_width_(settings.context_width()),
+      deep_(settings.readout != "hidden"),
+      embedding_(*this, "embedding", vocabulary, settings.embedding, Vocabulary::pad,
+                 deviation(settings, settings.tie_embeddings != "none"), shared),
       dropout_(settings.dropout),
       attention_(nn::make_attention(*nn::attention_kind(settings.attention), *this, "attention", settings.decoder_width(),
                                     context_width_, settings.attention_width())),
       context_is_constant_(settings.attention == "none" || settings.attention == "mean"),
       recurrent_(*this, nn::module_name(cell_of(settings)), cell_of(settings), settings.embedding + context_width_,
                  settings.decoder_width()),
-      out_(*this, "out", readout_width(settings), vocabulary) {}
+      readout_(settings.readout == "projected"
+                   ? std::make_unique<nn::Linear>(*this, "readout", settings.feature_width(), settings.embedding)
+                   : nullptr),
+      out_(*this, "out", settings.readout_width(), vocabulary,
+           settings.tie_embeddings == "none" ? nullptr : &embedding_.weight) {}
 
 void Decoder::prepare(Encoded& encoded, const Tensor& mask) const {
   if (attention_) encoded.memory = attention_->prepare(encoded.outputs, mask);
@@ -195,7 +198,7 @@ std::vector<i64> Decoder::best_words(const Advanced& one, const Var& embedded, c
   const std::size_t mark = tape.size();
   const i64 count = static_cast<i64>(rows.size());
   const Var read = features(one.state.h, one.look.context, embedded);
-  const Tensor logits = out_(seqgrad::embedding(read, Tensor::from<i64>(rows, {count}))).value();
+  const Tensor logits = this->logits(seqgrad::embedding(read, Tensor::from<i64>(rows, {count}))).value();
   const Tensor best({count}, logits.dtype(), logits.device()), index({count}, DType::i64, logits.device());
   launch(kernels::max_reduce, logits, best, index, count, logits.size(1), i64{1});
   tape.rewind(mark);
@@ -207,7 +210,7 @@ DecoderStep Decoder::step(const Encoded& encoded, const Tensor& words, const nn:
   const Var embedded = embedding_(tape, words);  // (B, E)
   const Weights w = weights(tape);
   const Advanced one = advance(encoded, linear(embedded, w.embedding, w.bias), state, w);
-  return {out_(features(one.state.h, one.look.context, embedded)), one.state, one.look.weights};
+  return {logits(features(one.state.h, one.look.context, embedded)), one.state, one.look.weights};
 }
 
 Var Decoder::loss(const Var& rows, const Tensor& target, const CrossEntropyOptions& options) const {
@@ -219,8 +222,11 @@ Var Decoder::loss(const Var& rows, const Tensor& target, const CrossEntropyOptio
 
 Seq2Seq::Seq2Seq(const Settings& settings, i64 source_vocabulary, i64 target_vocabulary)
     : encoder(*this, "encoder", settings, source_vocabulary),
-      decoder(*this, "decoder", settings, target_vocabulary),
+      decoder(*this, "decoder", settings, target_vocabulary, settings.tie_embeddings == "all" ? &encoder.embedding() : nullptr),
       output_dropout_(settings.output_dropout) {
+  if (settings.tie_embeddings == "all" && source_vocabulary != target_vocabulary)
+    throw_error("tie-embeddings is 'all', but the source has {} words and the target {}: they need one vocabulary",
+                source_vocabulary, target_vocabulary);
   parameters();  // gives every parameter its full name
 }
 
@@ -246,7 +252,7 @@ Var Seq2Seq::total_loss(Tape& tape, const Batch& batch, nn::Mode& mode, const Cr
   const i64 count = static_cast<i64>(real.size());
   Var rows = reshape(features, {-1, features.size(-1)});
   if (count != rows.size(0)) rows = embedding(rows, Tensor::from<i64>(real, {count}));
-  rows = output_dropout_(rows, mode);
+  rows = output_dropout_(decoder.readout(rows), mode);
   return decoder.loss(rows, Tensor::from<i64>(target, {count}), options);
 }
 
@@ -269,7 +275,8 @@ SEQGRAD_CASES(seq2seq_models) {
   using namespace seq2seq;
   // Whole models on a batch with padding on both sides, dropout on: every parameter, encoder to loss.
   struct Owned {
-    Owned(const Settings& settings) : model(settings, 8, 7), generator(3), block(model, DType::f64, generator) {}
+    Owned(const Settings& settings)
+        : model(settings, 8, settings.tie_embeddings == "all" ? 8 : 7), generator(3), block(model, DType::f64, generator) {}
     Seq2Seq model;
     Generator generator;
     nn::ParameterBlock block;
@@ -306,6 +313,25 @@ SEQGRAD_CASES(seq2seq_models) {
   Settings settings{
       .attention = "sdp", .embedding = 3, .hidden = 3, .attention_dim = 2, .dropout = 0.3, .teacher_forcing = 0.3};
   add("model/scheduled sampling", settings);
+  settings.readout = "projected";
+  settings.output_dropout = 0.2;
+  settings.embedding = 4;  // with 3 the decoder's own word is once <pad>, whose embedding gets no gradient
+  add("model/projected readout, scheduled sampling", settings);
+  settings.teacher_forcing = 1;
+  for (const char* attention : {"none", "mean", "bahdanau"}) {
+    settings.attention = attention;
+    add(fmt::format("model/{}, projected readout", attention), settings);
+    settings.tie_embeddings = "decoder";
+    add(fmt::format("model/{}, tied decoder", attention), settings);
+    settings.tie_embeddings = "all";
+    settings.shared_vocabulary = true;
+    add(fmt::format("model/{}, all tied", attention), settings);
+    settings.tie_embeddings = "none";
+  }
+  settings.readout = "hidden";
+  settings.tie_embeddings = "decoder";
+  settings.embedding = settings.hidden;
+  add("model/hidden readout, tied decoder", settings);
 }
 
 }  // namespace seqgrad

@@ -1,6 +1,20 @@
 // The translator: a recurrent encoder, attention, a recurrent decoder. Names of parameters follow PyTorch's modules.
 // Shapes: B batch, S source length, T target length, E embedding, H encoder hidden, C = H x directions, D decoder hidden,
 // V target vocabulary. A model belongs to one thread at a time.
+//
+// With h' the state after a step, c the context and e the embedding of the word before, the decoder's readout makes of its
+// features
+//   hidden      r = h'                                   logits = W_out r + b_out
+//   deep        r = [h'; c; e]                           likewise
+//   projected   r = tanh(W_s h' + W_c c + W_e e + b)     likewise, r of width E (Bahdanau et al. 2015, A.2.2, with tanh in
+//                                                        place of maxout; Sennrich et al. 2017, Nematus)
+// where [W_s W_c W_e] is decoder.readout.weight (E, D + C + E), b its bias, and attention none has no c. Dropout on what the
+// output layer sees acts on r.
+//
+// Tied embeddings (Press, Wolf 2017): W_out is the target's embedding matrix, so r must be E wide; with `all` the source's
+// embedding matrix is the same one too. A tied matrix has one name, that of the first place it stands in: encoder.embedding,
+// decoder.embedding, decoder.out. It starts normal with deviation 1 / sqrt(E) rather than 1, so that logits start small. Row 0,
+// padding's, gets no gradient as an embedding, but does as a row of W_out, in the softmax's sum.
 #pragma once
 
 #include <memory>
@@ -34,6 +48,7 @@ class Encoder : public nn::Module {
  public:
   Encoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary);
   Encoded operator()(Tape& tape, const Source& source, nn::Mode& mode) const;
+  Parameter& embedding() { return embedding_.weight; }
 
  private:
   nn::Embedding embedding_;
@@ -49,13 +64,14 @@ struct DecoderStep {
 };
 
 struct DecoderOutput {
-  Var features;  // (B, T, F), what the output layer reads
+  Var features;  // (B, T, F), what the readout reads
   Var weights;   // (B, T, S); undefined for attention none
 };
 
 class Decoder : public nn::Module {
  public:
-  Decoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary);
+  // shared: the source's embedding matrix, if it is to be the target's too
+  Decoder(Module& parent, const std::string& name, const Settings& settings, i64 vocabulary, Parameter* shared = nullptr);
 
   void prepare(Encoded& encoded, const Tensor& mask) const;
   // All steps of a known target, target_in i64 (B, T). With teacher_forcing below 1, and in training only, each word after the
@@ -66,9 +82,10 @@ class Decoder : public nn::Module {
   // One step from words i64 (B) and state (B, D).
   DecoderStep step(const Encoded& encoded, const Tensor& words, const nn::RecurrentState& state) const;
 
-  Var logits(const Var& features) const { return out_(features); }  // (..., F) -> (..., V)
-  // Mean cross-entropy of the rows of features (N, F) against i64 targets (N).
-  Var loss(const Var& features, const Tensor& target, const CrossEntropyOptions& options) const;
+  Var readout(const Var& features) const { return readout_ ? tanh((*readout_)(features)) : features; }  // (..., F) -> (..., R)
+  Var logits(const Var& features) const { return out_(readout(features)); }                             // (..., F) -> (..., V)
+  // Mean cross-entropy of rows of readouts (N, R) against i64 targets (N).
+  Var loss(const Var& readouts, const Tensor& target, const CrossEntropyOptions& options) const;
 
  private:
   // W_ih in two parts, so that the embeddings' share of the gates is one product for all steps.
@@ -90,12 +107,13 @@ class Decoder : public nn::Module {
   Var features(const Var& h, const Var& context, const Var& embedded) const;
 
   i64 embedding_width_, context_width_;
-  bool deep_;
+  bool deep_;  // features are state, context and embedding, not the state alone
   nn::Embedding embedding_;
   nn::Dropout dropout_;
   std::unique_ptr<nn::Attention> attention_;
   bool context_is_constant_;  // none and mean: no step needs the state before it, so the steps are one fused sequence
   nn::Recurrent recurrent_;
+  std::unique_ptr<nn::Linear> readout_;  // absent: the output layer reads the features
   nn::Linear out_;
 };
 

@@ -304,6 +304,8 @@ Settings settings_of(const Recording& recording) {
   settings.bridge = recording.config("bridge", "tanh_linear");
   if (settings.bridge == "tanh_linear") settings.bridge = "tanh-linear";
   settings.readout = recording.config("readout", "deep");
+  settings.tie_embeddings = recording.config("tie_embeddings", "none");
+  settings.shared_vocabulary = settings.tie_embeddings == "all";
   settings.attention = recording.config("attention", "sdp");
   settings.embedding = recording.config("emb", i64{0});
   settings.hidden = recording.config("hidden", i64{0});
@@ -352,8 +354,8 @@ void replay_seq2seq(Recording& recording) {
         recording.compare("expect/attention_weights", out.weights.value(), recording.output_tolerance(),
                           real_positions(target_out, out.weights.size(-1)));
     }
-    return model.decoder.loss(reshape(out.features, {-1, out.features.size(-1)}), target_out.reshape({target_out.numel()}),
-                              options);
+    const Var rows = model.decoder.readout(reshape(out.features, {-1, out.features.size(-1)}));
+    return model.decoder.loss(rows, target_out.reshape({target_out.numel()}), options);
   };
 
   const json training = recording.fixture().value("train", json::object());

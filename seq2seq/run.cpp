@@ -25,30 +25,43 @@ void check_fit(const Parameter& parameter, bool found, const Dims& shape, DType 
 
 }  // namespace
 
-std::string path_in(const std::string& folder, const char* file) { return (std::filesystem::path(folder) / file).string(); }
+namespace {
 
-Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in)
-    : Run(settings_in, std::move(source_in), std::move(target_in), Generator(static_cast<u64>(settings_in.seed))) {}
+Tokenizers simple_tokenizers(const Settings& settings) {
+  if (settings.tokenizer == "spm") throw_error("[run] tokenizer spm needs its models");
+  return make_tokenizers(settings, {});
+}
 
-Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in, Generator generator)
+}  // namespace
+
+Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in, Tokenizers tokenizers_in)
+    : Run(settings_in, std::move(source_in), std::move(target_in), std::move(tokenizers_in),
+          Generator(static_cast<u64>(settings_in.seed))) {}
+
+Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in, Tokenizers tokenizers_in, Generator generator)
     : settings(settings_in),
       source(std::move(source_in)),
       target(std::move(target_in)),
+      tokenizers(tokenizers_in.source ? std::move(tokenizers_in) : simple_tokenizers(settings)),
       model(settings, source.size(), target.size()),
       block(model, dtype_of(settings), generator) {}
 
-Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in, Unread)
+Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in, Tokenizers tokenizers_in, Unread)
     : settings(settings_in),
       source(std::move(source_in)),
       target(std::move(target_in)),
+      tokenizers(tokenizers_in.source ? std::move(tokenizers_in) : simple_tokenizers(settings)),
       model(settings, source.size(), target.size()),
       block(model, dtype_of(settings)) {}
+
+std::string Run::text(const std::vector<i64>& target_ids) const { return tokenizers.target->join(target.decode(target_ids)); }
 
 std::unique_ptr<Run> open_run(const std::string& folder) {
   if (!std::filesystem::is_directory(folder)) throw_error("{} is not a folder that 'seqgrad train' made", folder);
   const Settings settings = settings_from_toml(path_in(folder, "config.toml"));
-  auto run = std::make_unique<Run>(settings, Vocabulary::load(path_in(folder, "vocab.source")),
-                                   Vocabulary::load(path_in(folder, "vocab.target")), Run::Unread());
+  Language language = load_language(settings, folder);
+  auto run = std::make_unique<Run>(settings, std::move(language.source), std::move(language.target),
+                                   std::move(language.tokenizers), Run::Unread());
   load_weights(*run, path_in(folder, "model.safetensors"));
   return run;
 }
@@ -57,6 +70,9 @@ std::vector<std::unique_ptr<Run>> open_ensemble(const std::vector<std::string>& 
   std::vector<std::unique_ptr<Run>> runs;
   for (const std::string& folder : folders) {
     runs.push_back(open_run(folder));
+    if (!same_tokenizers(runs.back()->tokenizers, runs[0]->tokenizers))
+      throw_error("{} and {} cut text into tokens in different ways: models that translate together need the same tokenizers",
+                  folder, folders[0]);
     for (const bool source : {true, false})
       if (!(source ? runs.back()->source == runs[0]->source : runs.back()->target == runs[0]->target))
         throw_error("{} and {} know different {} words: models that translate together need the same vocabularies", folder,

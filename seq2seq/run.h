@@ -1,6 +1,7 @@
 // A run: a trained model with its vocabularies and settings, and the folder that keeps it.
 //
 //   config.toml  vocab.source  vocab.target     made when training starts
+//   spm.source.model  spm.target.model          likewise, for tokenizer spm
 //   model.safetensors                           the weights of the best validation
 //   kept/step-STEP.safetensors                  those of further validations, if asked for
 //   checkpoint.safetensors                      all that training needs to go on (checkpoint.h)
@@ -13,26 +14,30 @@
 #include <memory>
 #include <string>
 
+#include "seq2seq/language.h"
 #include "seq2seq/model.h"
-#include "seq2seq/vocabulary.h"
 #include "tensor/safetensors.h"
 
 namespace seqgrad::seq2seq {
 
 struct Run {
-  // Fresh weights from settings.seed.
-  Run(const Settings& settings, Vocabulary source, Vocabulary target);
+  // Fresh weights from settings.seed. Without tokenizers, those that the settings name, which must not be spm.
+  Run(const Settings& settings, Vocabulary source, Vocabulary target, Tokenizers tokenizers = {});
   // Weights that are yet to be read, undefined until then.
   struct Unread {};
-  Run(const Settings& settings, Vocabulary source, Vocabulary target, Unread);
+  Run(const Settings& settings, Vocabulary source, Vocabulary target, Tokenizers tokenizers, Unread);
+
+  // A translation's text.
+  std::string text(const std::vector<i64>& target_ids) const;
 
   Settings settings;
   Vocabulary source, target;
+  Tokenizers tokenizers;
   Seq2Seq model;
   nn::ParameterBlock block;
 
  private:
-  Run(const Settings& settings, Vocabulary source, Vocabulary target, Generator generator);
+  Run(const Settings& settings, Vocabulary source, Vocabulary target, Tokenizers tokenizers, Generator generator);
 };
 
 // Opens a folder that `train` made, for translating. Errors name the file, and what in it does not fit.
@@ -57,7 +62,5 @@ void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsRe
 // A block's parts under their parameters' names with a prefix.
 void append_parts(std::vector<NamedTensor>& tensors, const std::string& prefix, const nn::ParameterBlock& block,
                   const Tensor& whole);
-
-std::string path_in(const std::string& folder, const char* file);
 
 }  // namespace seqgrad::seq2seq

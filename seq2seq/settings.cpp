@@ -2,6 +2,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <type_traits>
 
@@ -40,6 +41,15 @@ void check_settings(const Settings& settings) {
   at_least("attention-dim", static_cast<double>(settings.attention_dim), 0);
   at_least("layers", static_cast<double>(settings.layers), 1);
   at_least("min-frequency", static_cast<double>(settings.min_frequency), 1);
+  at_least("vocabulary-size", static_cast<double>(settings.vocabulary_size), 0);
+  if (settings.vocabulary_size > 0 && settings.vocabulary_size < 5)
+    throw_error("vocabulary-size is {}: it must be 0 or at least 5, for four of it are specials", settings.vocabulary_size);
+  if (!(settings.character_coverage > 0 && settings.character_coverage <= 1))
+    throw_error("character-coverage is {}: it must be above 0 and at most 1", settings.character_coverage);
+  if (settings.tokenizer != "spm" && !(settings.spm_source_model + settings.spm_target_model).empty())
+    throw_error("tokenizer is '{}': it must be spm to use a SentencePiece model", settings.tokenizer);
+  if (settings.shared_vocabulary && !settings.spm_target_model.empty())
+    throw_error("spm-target-model is for a vocabulary of its own: with shared-vocabulary, give spm-source-model alone");
   at_least("max-length", static_cast<double>(settings.max_length), 0);
   at_least("batch", static_cast<double>(settings.batch), 1);
   at_least("batch-tokens", static_cast<double>(settings.batch_tokens), 0);
@@ -79,6 +89,13 @@ void check_settings(const Settings& settings) {
     throw_error(
         "bridge is 'none', which copies the encoder's state of width {} into the decoder's of width {}: make them equal",
         settings.encoder_width(), settings.decoder_width());
+  if (settings.tie_embeddings != "none" && settings.readout_width() != settings.embedding)
+    throw_error(
+        "tie-embeddings is '{}', but the output layer reads {} numbers of readout {} and an embedding has {}: take readout "
+        "projected",
+        settings.tie_embeddings, settings.readout_width(), settings.readout, settings.embedding);
+  if (settings.tie_embeddings == "all" && !settings.shared_vocabulary)
+    throw_error("tie-embeddings is 'all', which needs shared-vocabulary: the source and target words must be the same");
   if (settings.attention == "luong_dot" && settings.encoder_width() != settings.decoder_width())
     throw_error(
         "attention is 'luong_dot', which multiplies the decoder's state of width {} by the encoder's outputs of width {}: make "
@@ -153,16 +170,46 @@ void apply_toml(Settings& settings, const std::string& path) {
   }
 }
 
-void apply_preset(Settings& settings, const std::string& preset, const std::string& folder) {
-  if (preset != "multi30k") throw_error("there is no preset '{}': the presets are multi30k", preset);
-  if (folder.empty()) throw_error("preset multi30k needs --data FOLDER, the data that tools/fetch_multi30k.sh fetches");
-  const auto file = [&](const char* split, const char* language) {
-    return (std::filesystem::path(folder) / fmt::format("{}.lc.norm.tok.{}", split, language)).string();
+const std::vector<Preset>& presets() {
+  static const char* const fetch = "tools/fetch_multi30k.sh";
+  static const std::vector<Preset> all{
+      {"multi30k", "lower-cased, tokenised text, the reference sizes", fetch, "de|en|fr", "de", "en", "train.lc.norm.tok.{}",
+       "val.lc.norm.tok.{}", [](Settings& s) { s.tokenizer = "whitespace"; }},
+      {"multi30k-raw", "text as written, in SentencePiece's pieces, the reference sizes", fetch, "de|en|fr", "de", "en",
+       "train.{}.gz", "val.{}.gz", [](Settings& s) { s.tokenizer = "spm"; }},
   };
-  settings.train_source = file("train", "de");
-  settings.train_target = file("train", "en");
-  settings.valid_source = file("val", "de");
-  settings.valid_target = file("val", "en");
+  return all;
+}
+
+std::string preset_names() {
+  std::string names;
+  for (const Preset& preset : presets()) names += (names.empty() ? "" : "|") + std::string(preset.name);
+  return names;
+}
+
+const Preset& find_preset(const std::string& name) {
+  for (const Preset& preset : presets())
+    if (preset.name == name) return preset;
+  throw_error("there is no preset '{}': the presets are {}", name, preset_names());
+}
+
+void apply_preset(Settings& settings, const std::string& name, const std::string& folder, const std::string& from,
+                  const std::string& to) {
+  const Preset& preset = find_preset(name);
+  if (folder.empty()) throw_error("preset {} needs --data FOLDER, the data that {} fetches", name, preset.fetched_by);
+  const std::string source = from.empty() ? preset.source : from, target = to.empty() ? preset.target : to;
+  for (const std::string& language : {source, target})
+    if (!is_allowed(language, preset.languages))
+      throw_error("preset {} has no language '{}': it has {}", name, language, preset.languages);
+  if (source == target) throw_error("preset {} from {} to {}: the languages must differ", name, source, target);
+  const auto file = [&](const char* pattern, const std::string& language) {
+    return (std::filesystem::path(folder) / fmt::format(fmt::runtime(pattern), language)).string();
+  };
+  settings.train_source = file(preset.train_file, source);
+  settings.train_target = file(preset.train_file, target);
+  settings.valid_source = file(preset.valid_file, source);
+  settings.valid_target = file(preset.valid_file, target);
+  preset.change(settings);
 }
 
 }  // namespace seqgrad::seq2seq

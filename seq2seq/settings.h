@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kernels/types.h"
 
@@ -10,11 +11,12 @@ namespace seqgrad::seq2seq {
 
 struct Settings {
   // model
-  std::string attention = "sdp";       // none | mean | sdp | bahdanau | luong_dot | luong_general
-  std::string cell = "gru";            // gru | lstm | rnn
-  std::string gru_reset = "after";     // after | before
-  std::string bridge = "tanh-linear";  // tanh-linear | none
-  std::string readout = "deep";        // deep | hidden
+  std::string attention = "sdp";        // none | mean | sdp | bahdanau | luong_dot | luong_general
+  std::string cell = "gru";             // gru | lstm | rnn
+  std::string gru_reset = "after";      // after | before
+  std::string bridge = "tanh-linear";   // tanh-linear | none
+  std::string readout = "deep";         // deep | hidden | projected
+  std::string tie_embeddings = "none";  // none | decoder | all
   bool bidirectional = true;
   i64 embedding = 256;
   i64 hidden = 512;        // of the encoder, for each direction
@@ -24,8 +26,15 @@ struct Settings {
   double dropout = 0.5;
   // data
   std::string train_source = {}, train_target = {}, valid_source = {}, valid_target = {};
-  i64 min_frequency = 2;
-  i64 max_length = 0;  // words; 0: no limit
+  std::string tokenizer = "whitespace";  // spm | words | whitespace
+  bool lowercase = false;
+  std::string spm_type = "unigram";  // unigram | bpe
+  std::string spm_source_model = {}, spm_target_model = {};
+  double character_coverage = 1;  // of spm
+  i64 vocabulary_size = 0;        // tokens, the four specials among them; 0: no limit, or 8000 for spm
+  i64 min_frequency = 2;          // not of spm
+  bool shared_vocabulary = false;
+  i64 max_length = 0;  // tokens; 0: no limit
   // training
   i64 batch = 128;
   i64 batch_tokens = 0;  // 0: batches of `batch` pairs
@@ -59,6 +68,10 @@ struct Settings {
 
   i64 encoder_width() const { return hidden * (bidirectional ? 2 : 1); }
   i64 decoder_width() const { return decoder_hidden ? decoder_hidden : hidden; }
+  i64 context_width() const { return attention == "none" ? 0 : encoder_width(); }
+  // Of what the decoder gives the readout, and of what the output layer reads.
+  i64 feature_width() const { return decoder_width() + (readout == "hidden" ? 0 : context_width() + embedding); }
+  i64 readout_width() const { return readout == "projected" ? embedding : feature_width(); }
   i64 attention_width() const { return attention_dim ? attention_dim : attention == "bahdanau" ? 512 : 64; }
 };
 
@@ -71,7 +84,14 @@ void for_each_setting(S& s, F&& f) {
     "after|before");
   f("bridge", s.bridge, "first decoder state: from the encoder's last states through tanh(linear), or copied",
     "tanh-linear|none");
-  f("readout", s.readout, "what the output layer sees: state, context and embedding, or the state alone", "deep|hidden");
+  f("readout", s.readout,
+    "what the output layer sees: state, context and embedding; the state alone; or tanh(linear) of all three, as wide as an "
+    "embedding",
+    "deep|hidden|projected");
+  f("tie-embeddings", s.tie_embeddings,
+    "one matrix for the target embeddings and the output layer, or for the source embeddings too (needs --shared-vocabulary); "
+    "usually with --readout projected",
+    "none|decoder|all");
   f("bidirectional", s.bidirectional, "encoder reads in both directions", "");
   f("embedding", s.embedding, "width of the word embeddings", "");
   f("hidden", s.hidden, "width of the encoder's state in each direction", "");
@@ -83,8 +103,20 @@ void for_each_setting(S& s, F&& f) {
   f("train-target", s.train_target, "training text, target side", "");
   f("valid-source", s.valid_source, "validation text, source side", "");
   f("valid-target", s.valid_target, "validation text, target side", "");
-  f("min-frequency", s.min_frequency, "words seen less often are <unk>", "");
-  f("max-length", s.max_length, "leave out training pairs with more words on a side (0: none)", "");
+  f("tokenizer", s.tokenizer,
+    "what a model counts in: SentencePiece's pieces of words, words and marks, or what whitespace separates",
+    "spm|words|whitespace");
+  f("lowercase", s.lowercase, "bring all text into lower case", "");
+  f("spm-type", s.spm_type, "how SentencePiece's pieces are learnt", "unigram|bpe");
+  f("spm-source-model", s.spm_source_model, "SentencePiece's model of the source side, instead of learning one", "");
+  f("spm-target-model", s.spm_target_model, "the same of the target side", "");
+  f("character-coverage", s.character_coverage, "share of the text's characters that SentencePiece writes; the rest is <unk>",
+    "");
+  f("vocabulary-size", s.vocabulary_size,
+    "tokens of a vocabulary at most, or of spm exactly (0: no limit; of spm 8000, or fewer where the text has fewer)", "");
+  f("min-frequency", s.min_frequency, "words seen less often are <unk>; not of spm", "");
+  f("shared-vocabulary", s.shared_vocabulary, "one vocabulary for both sides", "");
+  f("max-length", s.max_length, "leave out training pairs with more tokens on a side (0: none)", "");
   f("batch", s.batch, "sentence pairs in a batch", "");
   f("batch-tokens", s.batch_tokens,
     "tokens in a batch instead of pairs: its rows times its longest side, padding counted (0: --batch pairs)", "");
@@ -135,8 +167,23 @@ Settings settings_from_toml(const std::string& path);
 // The same on top of what is there: overwrites the settings that the file names, and leaves the others.
 void apply_toml(Settings& settings, const std::string& path);
 
-// "multi30k": files of the tokenised data set in `folder`, German to English, reference sizes (the defaults above).
-// Error: unknown preset, with the known ones.
-void apply_preset(Settings& settings, const std::string& preset, const std::string& folder);
+// A known experiment: settings that differ from the defaults, and which files of a data set it reads.
+struct Preset {
+  const char* name;
+  const char* help;
+  const char* fetched_by;               // the script that fetches its data
+  const char* languages;                // "de|en|fr"
+  const char *source, *target;          // of these, unless the user says otherwise
+  const char *train_file, *valid_file;  // {} is the language
+  void (*change)(Settings&);
+};
+const std::vector<Preset>& presets();
+std::string preset_names();                          // "a|b"
+const Preset& find_preset(const std::string& name);  // Error: an unknown one, with the known ones
+
+// The preset's settings, with files in `folder`; from and to "" are its own languages.
+// Errors: an unknown preset or language, with the known ones; no folder.
+void apply_preset(Settings& settings, const std::string& preset, const std::string& folder, const std::string& from = "",
+                  const std::string& to = "");
 
 }  // namespace seqgrad::seq2seq

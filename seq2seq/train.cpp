@@ -72,16 +72,21 @@ Perplexity perplexity(const Run& run, const std::vector<EncodedPair>& pairs, i64
   return sum;
 }
 
+BleuOptions bleu_options(const Settings& settings) {
+  BleuOptions options;
+  options.tokenize = settings.tokenizer == "whitespace" ? BleuTokenizer::none : BleuTokenizer::mteval13a;
+  options.lowercase = settings.lowercase;
+  return options;
+}
+
 double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const std::vector<std::string>& references,
                    i64 batch) {
   std::vector<std::vector<i64>> sources;
   for (const EncodedPair& pair : pairs) sources.push_back(pair.source);
   std::vector<std::string> hypotheses;
   for (const std::vector<Translation>& found : Translator(run, {.batch = batch, .weights = false}).search(sources))
-    hypotheses.push_back(join(run.target.decode(found.at(0).ids)));
-  BleuOptions options;
-  options.tokenize = BleuTokenizer::none;
-  return corpus_bleu(hypotheses, {references}, options).score;
+    hypotheses.push_back(run.text(found.at(0).ids));
+  return corpus_bleu(hypotheses, {references}, bleu_options(run.settings)).score;
 }
 
 // ---- one step --------------------------------------------------------------------------------------------------------
@@ -411,7 +416,8 @@ TrainingEnd Trainer::train(Run& run, const TrainingData& data, const std::string
 
 namespace {
 
-Prepared prepare(const Settings& settings, const Vocabulary* source, const Vocabulary* target) {
+// folder "": the language is learnt from the text.
+Prepared prepare(const Settings& settings, const std::string& folder) {
   check_settings(settings);
   const auto needed = [](const std::string& path, const char* option) {
     if (path.empty()) throw_error("--{} is missing: give the training and validation text, or --preset with --data", option);
@@ -420,37 +426,37 @@ Prepared prepare(const Settings& settings, const Vocabulary* source, const Vocab
   needed(settings.train_target, "train-target");
   needed(settings.valid_source, "valid-source");
   needed(settings.valid_target, "valid-target");
-  const ParallelCorpus train = read_parallel(settings.train_source, settings.train_target, settings.max_length);
-  const ParallelCorpus valid = read_parallel(settings.valid_source, settings.valid_target);
+  const ParallelText text = read_parallel_text(settings.train_source, settings.train_target);
+  const ParallelText valid_text = read_parallel_text(settings.valid_source, settings.valid_target);
+  Language language;
+  if (!folder.empty()) language = load_language(settings, folder);
+  const Tokenizers tokenizers = folder.empty() ? make_tokenizers(settings, text) : language.tokenizers;
+  const ParallelCorpus train = tokenize(text, tokenizers, settings.max_length);
+  const ParallelCorpus valid = tokenize(valid_text, tokenizers);
+  if (folder.empty()) language = make_language(settings, tokenizers, train);
   Prepared prepared;
-  prepared.run =
-      std::make_unique<Run>(settings, source ? *source : Vocabulary::build(source_sentences(train), settings.min_frequency),
-                            target ? *target : Vocabulary::build(target_sentences(train), settings.min_frequency));
-  prepared.data.train = encode_pairs(train.pairs, prepared.run->source, prepared.run->target);
-  prepared.data.valid = encode_pairs(valid.pairs, prepared.run->source, prepared.run->target);
-  for (const SentencePair& pair : valid.pairs) prepared.data.valid_references.push_back(join(pair.target));
+  prepared.data.train = encode_pairs(train.pairs, language.source, language.target);
+  prepared.data.valid = encode_pairs(valid.pairs, language.source, language.target);
+  for (const std::size_t line : valid.lines) prepared.data.valid_references.push_back(valid_text.target[line]);
   prepared.skipped_empty = train.skipped_empty;
   prepared.skipped_long = train.skipped_long;
+  prepared.run = std::make_unique<Run>(settings, std::move(language.source), std::move(language.target), tokenizers);
   return prepared;
 }
 
 }  // namespace
 
-Prepared prepare(const Settings& settings) { return prepare(settings, nullptr, nullptr); }
+Prepared prepare(const Settings& settings) { return prepare(settings, ""); }
 
 Prepared prepare_resumed(const std::string& folder) {
-  const Settings settings = settings_from_toml(path_in(folder, "config.toml"));
-  const Vocabulary source = Vocabulary::load(path_in(folder, "vocab.source"));
-  const Vocabulary target = Vocabulary::load(path_in(folder, "vocab.target"));
-  return prepare(settings, &source, &target);
+  return prepare(settings_from_toml(path_in(folder, "config.toml")), folder);
 }
 
 void start_folder(const Run& run, const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) throw_failure("cannot make the folder {}: {}", folder, error.message());
-  run.source.save(path_in(folder, "vocab.source"));
-  run.target.save(path_in(folder, "vocab.target"));
+  save_language({run.tokenizers, run.source, run.target}, folder);
   // Last, for it is what makes the folder a run.
   write_file(path_in(folder, "config.toml"), to_toml(run.settings));
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nn/optimizer.h"
+#include "seq2seq/bleu.h"
 #include "seq2seq/run.h"
 #include "tensor/matmul.h"
 
@@ -24,7 +25,10 @@ struct Perplexity {
 };
 Perplexity perplexity(const Run& run, const std::vector<EncodedPair>& pairs, i64 batch);
 
-// BLEU of the greedy translations of the pairs' sources, against references of words separated by spaces.
+// How a model's translations are compared with references: word by word as the text has them for tokenizer whitespace, whose
+// text is tokenised, else by 13a; without case where the model lower-cases.
+BleuOptions bleu_options(const Settings& settings);
+// BLEU of the greedy translations of the pairs' sources, against references as the text has them.
 double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const std::vector<std::string>& references,
                    i64 batch);
 

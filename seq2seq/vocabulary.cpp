@@ -17,6 +17,11 @@ bool is_special(std::string_view word) {
   return std::find(special_tokens.begin(), special_tokens.end(), word) != special_tokens.end();
 }
 
+void check_word(std::string_view word) {
+  if (word.empty()) throw_error("[vocabulary] a word is empty");
+  if (word.find_first_of("\r\n") != word.npos) throw_error("[vocabulary] a word holds a line break");
+}
+
 }  // namespace
 
 Vocabulary::Vocabulary() : tokens_(special_tokens.begin(), special_tokens.end()) {}
@@ -38,8 +43,7 @@ Vocabulary Vocabulary::build(const std::vector<std::vector<std::string>>& senten
   }
   std::vector<std::pair<std::string_view, i64>> words;
   for (const auto& [word, count] : counts) {
-    if (word.empty()) throw_error("[vocabulary] a word is empty");
-    if (word.find_first_of("\r\n") != word.npos) throw_error("[vocabulary] a word holds a line break");
+    check_word(word);
     if (count >= min_frequency && !is_special(word)) words.emplace_back(word, count);
   }
   std::sort(words.begin(), words.end(),
@@ -48,6 +52,15 @@ Vocabulary Vocabulary::build(const std::vector<std::vector<std::string>>& senten
   for (const auto& [word, count] : words) {
     if (max_size != 0 && vocabulary.size() == max_size) break;
     vocabulary.add(std::string(word));
+  }
+  return vocabulary;
+}
+
+Vocabulary Vocabulary::of(const std::vector<std::string>& words) {
+  Vocabulary vocabulary;
+  for (const std::string& word : words) {
+    check_word(word);
+    if (!is_special(word) && !vocabulary.add(word)) throw_error("[vocabulary] the word '{}' stands there twice", word);
   }
   return vocabulary;
 }

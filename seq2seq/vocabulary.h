@@ -23,6 +23,10 @@ class Vocabulary {
   // specials too, is not 0 (no limit). Error: a word that is empty or holds a line break, which no file could keep.
   static Vocabulary build(const std::vector<std::vector<std::string>>& sentences, i64 min_frequency = 1, i64 max_size = 0);
 
+  // The words in this order. The specials' spellings are left out; Error: a word that is empty, holds a line break or stands
+  // there twice.
+  static Vocabulary of(const std::vector<std::string>& words);
+
   i64 size() const { return static_cast<i64>(tokens_.size()); }
   const std::string& token(i64 id) const;  // Error outside [0, size())
   i64 id(std::string_view word) const;     // `unknown` for words it does not hold and for the specials' spellings

@@ -52,7 +52,7 @@ void BenchDecode::run() const {
     });
     bench_start(model, started);
     run = open_run(model);
-    for (const std::string& line : read_lines(source)) sentences.push_back(split_whitespace(line));
+    for (const std::string& line : read_lines(source)) sentences.push_back(run->tokenizers.source->split(line));
     if (std::all_of(sentences.begin(), sentences.end(), [](const auto& words) { return words.empty(); }))
       throw_error("{} holds no sentence", source);
   }
@@ -120,9 +120,11 @@ void add_bench_decode(CLI::App& bench) {
   options->flags.add_options(*command);
   command->add_flag("--json", options->json, "write the result as JSON");
   command->add_option("--device", options->device, "where to compute")->type_name("cpu|cuda")->capture_default_str();
-  options->settings.add_options(
-      *command, {"train-source", "train-target", "valid-source", "valid-target", "min-frequency", "max-length", "batch",
-                 "epochs", "learning-rate", "clip", "label-smoothing", "teacher-forcing", "patience", "dropout"});
+  options->settings.add_options(*command, [] {
+    std::set<std::string> without = settings_of_training;
+    without.erase("threads");
+    return without;
+  }());
   command->callback([options] { options->run(); });
 }
 

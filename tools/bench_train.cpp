@@ -76,10 +76,12 @@ void print_breakdown(const TrainBenchmark& result) {
 void BenchTrain::run() const {
   require_device(device);
   if (steps < 1) throw_error("steps is {}: it must be at least 1", steps);
-  if (!preset.empty() && preset != "multi30k") throw_error("there is no preset '{}': the presets are multi30k", preset);
   if (preset.empty() && !data.empty()) throw_error("--data is the folder of a preset's text: add --preset multi30k");
   Settings all;
-  if (!data.empty()) apply_preset(all, preset, data);
+  if (!data.empty())
+    apply_preset(all, preset, data);
+  else if (!preset.empty())
+    find_preset(preset).change(all);
   settings.apply(all);
   check_settings(all);
   set_threads(static_cast<int>(all.threads));
@@ -165,7 +167,7 @@ void add_bench_train(CLI::App& bench) {
   CLI::App* command = add_command(bench, "train", "speed of training: tokens/s, share of the peak, where the time goes, memory",
                                   "seqgrad bench train --preset multi30k --data data/multi30k --steps 50");
   auto options = std::make_shared<BenchTrain>();
-  command->add_option("--preset", options->preset, "settings of a known experiment")->type_name("multi30k");
+  command->add_option("--preset", options->preset, "settings of a known experiment")->type_name(preset_names());
   command->add_option("--data", options->data, "folder of the preset's text (default: made-up text of its shape)")
       ->type_name("DIR");
   command->add_option("--steps", options->steps, "training steps to measure")->type_name("N")->capture_default_str();

@@ -34,8 +34,8 @@ Text read_text(const Run& run, const std::string& source, const std::string& tar
                 target, target_lines.size());
   Text text;
   for (std::size_t i = 0; i < source_lines.size(); ++i) {
-    SentencePair pair{split_whitespace(source_lines[i]), {}};
-    if (!target.empty()) pair.target = split_whitespace(target_lines[i]);
+    SentencePair pair{run.tokenizers.source->split(source_lines[i]), {}};
+    if (!target.empty()) pair.target = run.tokenizers.target->split(target_lines[i]);
     if (pair.source.empty()) {
       ++text.empty;
       continue;
@@ -53,7 +53,7 @@ void CheckInvariance::run() const {
   const Text text = read_text(*run, source, target);
   const bool with_losses = !target.empty();
   const std::size_t width = 35;
-  const auto words = [&](const std::vector<i64>& ids) { return join(run->target.decode(ids)); };
+  const auto words = [&](const std::vector<i64>& ids) { return run->text(ids); };
   const auto line = [&](std::size_t sentence) { return text.lines[sentence]; };
 
   if (!json) {

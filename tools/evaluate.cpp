@@ -15,7 +15,7 @@ using namespace seq2seq;
 using nlohmann::ordered_json;
 
 struct Evaluate {
-  std::string model, source, reference, tokenize = "none";
+  std::string model, source, reference, tokenize;
   EvaluationOptions options;
   bool json = false;
   Machine machine;
@@ -84,8 +84,11 @@ void print_text(const Evaluation& evaluation, double seconds) {
 void Evaluate::run() {
   machine.start();
   if (options.batch < 1) throw_error("batch is {}: it must be at least 1", options.batch);
-  options.bleu.tokenize = bleu_tokenizer(tokenize);
+  if (!tokenize.empty()) options.bleu.tokenize = bleu_tokenizer(tokenize);
   const std::unique_ptr<Run> run = open_run(model);
+  const BleuOptions natural = bleu_options(run->settings);
+  if (tokenize.empty()) options.bleu.tokenize = natural.tokenize;
+  options.bleu.lowercase |= natural.lowercase;
   const std::vector<std::string> sources = read_lines(source), references = read_lines(reference);
   if (sources.size() != references.size())
     throw_error("{} has {} lines but {} has {}: a source and its reference must match line by line", source, sources.size(),
@@ -110,10 +113,12 @@ void add_evaluate(CLI::App& program) {
   command->add_option("--source", options->source, "text to translate (plain or gzipped)")->type_name("FILE")->required();
   command->add_option("--reference", options->reference, "its translation by people")->type_name("FILE")->required();
   command->add_option("--batch", options->options.batch, "sentences at a time")->type_name("N")->capture_default_str();
-  command->add_option("--tokenize", options->tokenize, "words that BLEU compares; none: as the text has them")
-      ->type_name("none|13a|intl|char")
-      ->capture_default_str();
-  command->add_flag("--lowercase", options->options.bleu.lowercase, "BLEU and chrF ignore case");
+  command
+      ->add_option("--tokenize", options->tokenize,
+                   "words that BLEU compares; none: as the text has them [none for a model of tokenizer whitespace, else 13a]")
+      ->type_name("none|13a|intl|char");
+  command->add_flag("--lowercase", options->options.bleu.lowercase,
+                    "BLEU and chrF ignore case, as they always do for a model of --lowercase");
   command->add_flag("--free-running", options->options.free_running,
                     "also the loss of the references' words after the model's own words instead of the references'");
   command->add_option("--lengths", options->options.length_edges, "source lengths at which the table by length divides")

@@ -41,8 +41,8 @@ void Score::run() {
   for (std::size_t begin = 0; begin < source_lines.size(); begin += part) {
     std::vector<std::vector<std::string>> sources, targets;
     for (std::size_t i = begin; i < std::min(source_lines.size(), begin + part); ++i) {
-      sources.push_back(split_whitespace(source_lines[i]));
-      targets.push_back(split_whitespace(target_lines[i]));
+      sources.push_back(runs[0]->tokenizers.source->split(source_lines[i]));
+      targets.push_back(runs[0]->tokenizers.target->split(target_lines[i]));
     }
     const std::vector<double> scores = translator.score(sources, targets);
     for (std::size_t i = 0; i < scores.size(); ++i) {

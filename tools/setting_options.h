@@ -18,9 +18,27 @@ inline const std::set<std::string> settings_of_the_loop{
     "average",        "average-of",   "keep-best",    "keep-last"};
 // Those that neither say what a model is made of nor what its weights are at first.
 inline const std::set<std::string> settings_of_training = [] {
-  std::set<std::string> all{
-      "min-frequency", "max-length",      "batch",        "learning-rate",  "beta1",   "beta2",           "eps",    "clip",
-      "weight-decay",  "label-smoothing", "word-dropout", "output-dropout", "dropout", "teacher-forcing", "threads"};
+  std::set<std::string> all{"min-frequency",
+                            "max-length",
+                            "batch",
+                            "learning-rate",
+                            "beta1",
+                            "beta2",
+                            "eps",
+                            "clip",
+                            "weight-decay",
+                            "label-smoothing",
+                            "word-dropout",
+                            "output-dropout",
+                            "dropout",
+                            "teacher-forcing",
+                            "threads",
+                            "tokenizer",
+                            "lowercase",
+                            "spm-type",
+                            "spm-source-model",
+                            "spm-target-model",
+                            "character-coverage"};
   all.insert(settings_of_the_loop.begin(), settings_of_the_loop.end());
   return all;
 }();

@@ -42,7 +42,9 @@ void ShowGraph::run() const {
   const SentencePair pair{split_whitespace(sentence), split_whitespace(translation)};
   if (pair.source.empty()) throw_error("sentence has no words");
   if (pair.target.empty()) throw_error("translation has no words");
-  Run run(all, Vocabulary::build({pair.source}), Vocabulary::build({pair.target}));
+  const Vocabulary both = Vocabulary::build({pair.source, pair.target});
+  Run run(all, all.shared_vocabulary ? both : Vocabulary::build({pair.source}),
+          all.shared_vocabulary ? both : Vocabulary::build({pair.target}));
   const std::string dot = translation_graph(run, encode_pair(pair, run.source, run.target));
 
   if (out.empty()) {
@@ -68,7 +70,9 @@ void add_show_graph(CLI::App& show) {
       ->type_name("FILE.svg|FILE.dot");
   command->add_option("--sentence", options->sentence, "the source, a few words")->type_name("TEXT")->capture_default_str();
   command->add_option("--translation", options->translation, "its translation")->type_name("TEXT")->capture_default_str();
-  options->settings.add_options(*command, settings_of_training);
+  std::set<std::string> without = settings_of_training;
+  without.insert("vocabulary-size");
+  options->settings.add_options(*command, without);
   command->callback([options] { options->run(); });
 }
 

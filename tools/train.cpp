@@ -19,9 +19,16 @@ namespace {
 
 using namespace seq2seq;
 
+// Pieces do well by any text, tokenised or not.
+Settings defaults() {
+  Settings settings;
+  settings.tokenizer = "spm";
+  return settings;
+}
+
 struct Train {
-  SettingOptions settings;
-  std::string preset, data, config, out, resume, device = "cpu";
+  SettingOptions settings{defaults()};
+  std::string preset, data, from, to, config, out, resume, device = "cpu";
 
   Prepared start(std::string& folder) const;
   Prepared go_on(std::string& folder) const;
@@ -29,12 +36,14 @@ struct Train {
 };
 
 Prepared Train::start(std::string& folder) const {
-  Settings all;
+  Settings all = defaults();
   if (!preset.empty())
-    apply_preset(all, preset, data);
+    apply_preset(all, preset, data, from, to);
   else if (!data.empty())
     throw_error(
         "--data is the folder of a preset's text: add --preset multi30k, or name the text with --train-source and so on");
+  else if (!from.empty() || !to.empty())
+    throw_error("--{} is a language of a preset's text: add --preset multi30k", from.empty() ? "to" : "from");
   if (!config.empty()) apply_toml(all, config);
   settings.apply(all);
   check_settings(all);
@@ -94,7 +103,7 @@ void Train::run() const {
   const Prepared prepared = resume.empty() ? start(folder) : go_on(folder);
   Run& run = *prepared.run;
   if (prepared.skipped_empty + prepared.skipped_long > 0)
-    remark("left out of the training text: {} pairs with an empty side, {} longer than {} words\n", prepared.skipped_empty,
+    remark("left out of the training text: {} pairs with an empty side, {} longer than {} tokens\n", prepared.skipped_empty,
            prepared.skipped_long, run.settings.max_length);
   remark("{} training pairs, {} validation pairs; vocabulary {} source, {} target; {} parameters; {} threads; writing to {}\n",
          prepared.data.train.size(), prepared.data.valid.size(), run.source.size(), run.target.size(),
@@ -122,11 +131,15 @@ void add_train(CLI::App& program) {
   CLI::Option* config = command->add_option("--config", options->config, "file of settings; options given here come first");
   CLI::Option* preset = command->add_option("--preset", options->preset, "settings of a known experiment, with --data");
   CLI::Option* data = command->add_option("--data", options->data, "folder of the preset's text");
+  CLI::Option* from = command->add_option("--from", options->from, "language that a preset translates from [de]");
+  CLI::Option* to = command->add_option("--to", options->to, "language that a preset translates to [en]");
   out->type_name("DIR");
-  resume->type_name("DIR")->excludes(out)->excludes(config)->excludes(preset)->excludes(data);
+  resume->type_name("DIR")->excludes(out)->excludes(config)->excludes(preset)->excludes(data)->excludes(from)->excludes(to);
   config->type_name("FILE.toml");
-  preset->type_name("multi30k");
+  preset->type_name(preset_names());
   data->type_name("DIR");
+  from->type_name("LANGUAGE");
+  to->type_name("LANGUAGE");
   command->add_option("--device", options->device, "where to compute")->type_name("cpu|cuda")->capture_default_str();
   options->settings.add_options(*command);
   command->callback([options] { options->run(); });

@@ -3,7 +3,6 @@
 #include "kernels/error.h"
 #include "seq2seq/heatmap.h"
 #include "seq2seq/search.h"
-#include "seq2seq/text.h"
 #include "tools/commands.h"
 #include "tools/console.h"
 #include "tools/line_queue.h"
@@ -61,7 +60,8 @@ void Translate::run() {
   const Run& first = *runs[0];
   const HeatmapOptions drawing{ascii || !speaks_utf8(), terminal_width(STDERR_FILENO)};
   const auto text = [&](const std::vector<std::string>& source, const Translation& translation) {
-    return join(replace_unknown ? words_with_copies(first, source, translation) : first.target.decode(translation.ids));
+    return replace_unknown ? first.tokenizers.target->join(words_with_copies(first, source, translation))
+                           : first.text(translation.ids);
   };
 
   // Several batches at once where more input is waiting, so that sentences of a length can go together.
@@ -70,7 +70,7 @@ void Translate::run() {
   i64 sentences = 0, cut_off = 0;
   for (std::vector<std::string> lines; input.take(lines, most);) {
     std::vector<std::vector<std::string>> sources;
-    for (const std::string& line : lines) sources.push_back(split_whitespace(line));
+    for (const std::string& line : lines) sources.push_back(first.tokenizers.source->split(line));
     const auto results = translator.nbest(sources);
     for (std::size_t i = 0; i < lines.size(); ++i, ++sentences) {
       const Translation& best = results[i][0];

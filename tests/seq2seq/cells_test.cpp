@@ -34,11 +34,20 @@ std::vector<Settings> variants() {
         settings.decoder_hidden = copied || settings.attention == "luong_dot" ? settings.encoder_width() : 6;
         settings.precision = "f64";
         all.push_back(settings);
+        if (copied) continue;
+        for (const char* tied : {"none", "decoder", "all"}) {
+          settings.readout = "projected";
+          settings.tie_embeddings = tied;
+          settings.shared_vocabulary = settings.tie_embeddings == "all";
+          all.push_back(settings);
+        }
       }
   return all;
 }
 
-std::string name(const Settings& s) { return fmt::format("{} {} {} {}", s.cell, s.gru_reset, s.attention, s.bridge); }
+std::string name(const Settings& s) {
+  return fmt::format("{} {} {} {} {} {}", s.cell, s.gru_reset, s.attention, s.bridge, s.readout, s.tie_embeddings);
+}
 
 const std::vector<EncodedPair> pairs{
     {{4, 5, 6, 7, 3}, {4, 5}}, {{8, 3}, {6, 4, 5, 7, 1}}, {{4, 4, 3}, {}}, {{1, 6, 5, 3}, {7, 7, 7, 6}}, {{3}, {5}}};
@@ -129,7 +138,7 @@ TEST_CASE("every cell and attention: the gradients of a single sentence of a sin
   for (const Settings& settings : variants()) {
     const std::string which = name(settings);
     CAPTURE(which);
-    Seq2Seq model(settings, 8, 7);
+    Seq2Seq model(settings, 8, settings.tie_embeddings == "all" ? 8 : 7);
     Generator generator(3);
     nn::ParameterBlock block(model, DType::f64, generator);
     for (const EncodedPair& pair : {EncodedPair{{3}, {}}, EncodedPair{{3}, {4}}}) {

@@ -71,7 +71,7 @@ TEST_CASE("long pairs are skipped and counted") {
   CHECK(corpus.pairs.size() == 1);
   CHECK(corpus.skipped_long == 2);
   CHECK(message_of([&] { read_parallel(de, en, 1); }) ==
-        de + " and " + en + " hold no usable sentence pair (0 empty, 3 longer than 1 words)");
+        de + " and " + en + " hold no usable sentence pair (0 empty, 3 longer than 1 tokens)");
 }
 
 TEST_CASE("line counts that differ are an error that names both") {

@@ -16,10 +16,14 @@ namespace {
 const Vocabulary vocabulary = Vocabulary::build({{"a", "b", "c", "d", "e"}});
 const std::vector<Ids> sources{{4, 5, 3}, {8, 7, 6, 5, 3}, {3}, {4, 4, 4, 3}};
 
-Run make_run(const std::string& attention, const std::string& cell, const std::string& precision = "f64") {
+Run make_run(const std::string& attention, const std::string& cell, const std::string& precision = "f64",
+             const std::string& readout = "deep", const std::string& tied = "none") {
   Settings settings{.attention = attention, .cell = cell, .embedding = 4, .hidden = 5, .decoder_hidden = 6, .attention_dim = 3};
   settings.precision = precision;
   settings.layers = 2;
+  settings.readout = readout;
+  settings.tie_embeddings = tied;
+  settings.shared_vocabulary = tied == "all";
   return {settings, vocabulary, vocabulary};
 }
 
@@ -39,44 +43,49 @@ std::vector<double> row(const Tensor& x, i64 i, i64 count) {
 }  // namespace
 
 TEST_CASE("steps are the decoder's, for sentences of any order") {
-  for (const char* cell : {"gru", "lstm", "rnn"})
-    for (const char* attention : {"none", "mean", "sdp", "bahdanau", "luong_general"}) {
-      CAPTURE(cell);
-      CAPTURE(attention);
-      const Run run = make_run(attention, cell);
-      Inference inference(run);
-      CHECK(inference.vocabulary() == 9);
-      inference.encode({}, sources);
-      inference.arrange(Ids{-1, -2, -3, -4});
-      const std::vector<Segment> segments = segments_of(sources);
+  using Readout = std::pair<std::string, std::string>;  // and what is tied
+  for (const Readout& readout :
+       {Readout{"deep", "none"}, Readout{"projected", "none"}, Readout{"projected", "decoder"}, Readout{"projected", "all"}})
+    for (const char* cell : {"gru", "lstm", "rnn"})
+      for (const char* attention : {"none", "mean", "sdp", "bahdanau", "luong_general"}) {
+        CAPTURE(readout.first);
+        CAPTURE(readout.second);
+        CAPTURE(cell);
+        CAPTURE(attention);
+        const Run run = make_run(attention, cell, "f64", readout.first, readout.second);
+        Inference inference(run);
+        CHECK(inference.vocabulary() == 9);
+        inference.encode({}, sources);
+        inference.arrange(Ids{-1, -2, -3, -4});
+        const std::vector<Segment> segments = segments_of(sources);
 
-      NoGrad values_only;
-      Tape tape;
-      nn::Mode mode = nn::Mode::evaluation();
-      Tensor ids = zeros({4, 5}, DType::i64);
-      for (i64 b = 0; b < 4; ++b)
-        for (std::size_t t = 0; t < sources[static_cast<std::size_t>(b)].size(); ++t)
-          ids.mutable_data<i64>()[b * 5 + static_cast<i64>(t)] = sources[static_cast<std::size_t>(b)][t];
-      const Encoded encoded = run.model.encode(tape, Source::from(ids, Tensor::from<i64>({3, 5, 1, 4}, {4})), mode);
-      nn::RecurrentState state = encoded.state;
-      for (const Ids& words : {Ids{2, 2, 2, 2}, Ids{4, 5, 6, 7}, Ids{8, 3, 1, 0}}) {
-        const DecoderStep expected = run.model.decoder.step(encoded, Tensor::from<i64>(words, {4}), state);
-        state = expected.state;
-        const Inference::Step step = inference.step(words, segments);
-        for (i64 b = 0; b < 4; ++b) {
-          const auto got = row(step.logits, b, 9), want = row(expected.logits.value(), b, 9);
-          for (std::size_t v = 0; v < 9; ++v) CHECK(got[v] == doctest::Approx(want[v]).epsilon(1e-12));
-          if (!expected.weights.defined()) {
-            CHECK_FALSE(step.weights.defined());
-            continue;
+        NoGrad values_only;
+        Tape tape;
+        nn::Mode mode = nn::Mode::evaluation();
+        Tensor ids = zeros({4, 5}, DType::i64);
+        for (i64 b = 0; b < 4; ++b)
+          for (std::size_t t = 0; t < sources[static_cast<std::size_t>(b)].size(); ++t)
+            ids.mutable_data<i64>()[b * 5 + static_cast<i64>(t)] = sources[static_cast<std::size_t>(b)][t];
+        const Encoded encoded = run.model.encode(tape, Source::from(ids, Tensor::from<i64>({3, 5, 1, 4}, {4})), mode);
+        nn::RecurrentState state = encoded.state;
+        for (const Ids& words : {Ids{2, 2, 2, 2}, Ids{4, 5, 6, 7}, Ids{8, 3, 1, 0}}) {
+          const DecoderStep expected = run.model.decoder.step(encoded, Tensor::from<i64>(words, {4}), state);
+          state = expected.state;
+          const Inference::Step step = inference.step(words, segments);
+          for (i64 b = 0; b < 4; ++b) {
+            const auto got = row(step.logits, b, 9), want = row(expected.logits.value(), b, 9);
+            for (std::size_t v = 0; v < 9; ++v) CHECK(got[v] == doctest::Approx(want[v]).epsilon(1e-12));
+            if (!expected.weights.defined()) {
+              CHECK_FALSE(step.weights.defined());
+              continue;
+            }
+            const i64 length = segments[static_cast<std::size_t>(b)].length;
+            const auto look = row(step.weights, b, length), wanted = row(expected.weights.value(), b, length);
+            for (std::size_t s = 0; s < look.size(); ++s) CHECK(look[s] == doctest::Approx(wanted[s]).epsilon(1e-12));
           }
-          const i64 length = segments[static_cast<std::size_t>(b)].length;
-          const auto look = row(step.weights, b, length), wanted = row(expected.weights.value(), b, length);
-          for (std::size_t s = 0; s < look.size(); ++s) CHECK(look[s] == doctest::Approx(wanted[s]).epsilon(1e-12));
+          inference.arrange(Ids{0, 1, 2, 3});
         }
-        inference.arrange(Ids{0, 1, 2, 3});
       }
-    }
 }
 
 TEST_CASE("rows go on in any order, twice or not at all, beside new sentences, with the same bits") {
@@ -146,6 +155,8 @@ TEST_CASE("operations of a search, counted by hand") {
   // Encoder 10 (2 directions) 3 gates 3x3, bridge 6x4, keys 10 6x5, queries 7 4x5, scores 70x5, contexts 70x6, gates 7 (12 (6 +
   // 4)), output 7 (11 (4 + 6 + 2)).
   CHECK(decoding_flops(settings, 11, work) == 2 * (540 + 24 + 300 + 140 + 350 + 420 + 840 + 924));
+  settings.readout = "projected";  // 7 (12x2) and 7 (11x2)
+  CHECK(decoding_flops(settings, 11, work) == 2 * (540 + 24 + 300 + 140 + 350 + 420 + 840 + 168 + 154));
   settings.attention = "none";
   settings.cell = "rnn";
   settings.readout = "hidden";

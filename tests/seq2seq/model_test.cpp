@@ -17,18 +17,20 @@ using Ids = std::vector<i64>;
 
 namespace {
 
-constexpr i64 source_words = 9, target_words = 8;
+constexpr i64 source_words = 9, target_words = 8;  // of all tied models 9 both
 
 struct Fixture {
   explicit Fixture(const Settings& settings, u64 seed = 1)
-      : model(settings, source_words, target_words), generator(seed), block(model, DType::f64, generator) {}
+      : model(settings, source_words, settings.tie_embeddings == "all" ? source_words : target_words),
+        generator(seed),
+        block(model, DType::f64, generator) {}
 
   Seq2Seq model;
   Generator generator;
   nn::ParameterBlock block;
 };
 
-// All attentions, both readouts, both bridges, one and two directions.
+// All attentions, readouts and bridges, one and two directions, tied embeddings.
 std::vector<Settings> variants() {
   std::vector<Settings> all;
   for (const char* attention : {"none", "mean", "sdp", "bahdanau"})
@@ -41,10 +43,20 @@ std::vector<Settings> variants() {
         settings.layers = copied ? 2 : 1;
         all.push_back(settings);
       }
+  for (const char* attention : {"none", "mean", "sdp", "bahdanau"})
+    for (const char* tied : {"none", "decoder", "all"}) {
+      Settings settings{.attention = attention, .readout = "projected", .embedding = 4, .hidden = 5, .decoder_hidden = 6};
+      settings.tie_embeddings = tied;
+      settings.shared_vocabulary = settings.tie_embeddings == "all";
+      all.push_back(settings);
+    }
+  all.push_back({.attention = "sdp", .readout = "hidden", .tie_embeddings = "decoder", .embedding = 4, .hidden = 4});
   return all;
 }
 
-std::string name(const Settings& s) { return fmt::format("{} {} {} {}", s.attention, s.readout, s.bridge, s.bidirectional); }
+std::string name(const Settings& s) {
+  return fmt::format("{} {} {} {} tied {}", s.attention, s.readout, s.bridge, s.bidirectional, s.tie_embeddings);
+}
 
 const std::vector<EncodedPair> pairs{
     {{4, 5, 6, 7, 3}, {4, 5}}, {{8, 3}, {6, 4, 5, 7, 1}}, {{4, 4, 3}, {}}, {{1, 6, 5, 3}, {7, 7, 7, 6}}, {{3}, {5}}};
@@ -149,7 +161,7 @@ TEST_CASE("loss and gradient depend neither on padding nor on the order of rows"
   }
 }
 
-TEST_CASE("padding's embeddings are 0 and get no gradient, not even amid a sentence; real words' do") {
+TEST_CASE("padding's embeddings are 0 and get no gradient, not even amid a sentence; real words' and tied ones' do") {
   std::vector<EncodedPair> with_padding = pairs;
   with_padding.push_back({{4, 0, 5, 3}, {4, 0, 5}});
   for (const Settings& settings : variants()) {
@@ -159,8 +171,10 @@ TEST_CASE("padding's embeddings are 0 and get no gradient, not even amid a sente
       if (!parameter->name.ends_with("embedding.weight")) continue;
       CHECK(parameter->value.select(0, 0).to_vector<double>() == Values(4, 0));
       for (i64 word = 0; word < parameter->grad.size(0); ++word) {
-        // Target embeddings never see </s>; source sentences never <s>.
-        const bool seen = word != 0 && word != (parameter->name.starts_with("encoder") ? 2 : 3);
+        // Target embeddings never see </s>; source sentences never <s>; the output layer sees all.
+        const bool source = parameter->name.starts_with("encoder");
+        const bool tied = settings.tie_embeddings == "all" || (settings.tie_embeddings == "decoder" && !source);
+        const bool seen = tied || (word != 0 && word != (source ? 2 : 3));
         bool any = false;
         for (double g : parameter->grad.select(0, word).to_vector<double>()) any |= g != 0;
         CHECK(any == seen);
@@ -193,6 +207,68 @@ TEST_CASE("step by step is all steps at once") {
       state = step.state;
     }
   }
+}
+
+TEST_CASE("the projected readout is tanh of a linear of all three, and tied logits are products with the embeddings") {
+  for (const char* tied : {"none", "decoder", "all"}) {
+    Settings settings{.attention = "sdp", .readout = "projected", .embedding = 4, .hidden = 5, .decoder_hidden = 6};
+    settings.tie_embeddings = tied;
+    settings.shared_vocabulary = settings.tie_embeddings == "all";
+    Fixture f(settings);
+    std::map<std::string, Tensor> named;
+    for (const Parameter* parameter : f.block.parameters()) named[parameter->name] = parameter->value;
+    CHECK(named.contains("decoder.out.weight") == (settings.tie_embeddings == "none"));
+    CHECK(named.contains("decoder.embedding.weight") == (settings.tie_embeddings != "all"));
+    const Tensor embeddings =
+        named.at(settings.tie_embeddings == "all" ? "encoder.embedding.weight" : "decoder.embedding.weight");
+    const Tensor output = settings.tie_embeddings == "none" ? named.at("decoder.out.weight") : embeddings;
+    const Tensor projection = named.at("decoder.readout.weight"), bias = named.at("decoder.readout.bias");
+    REQUIRE(projection.shape() == Dims{4, 6 + 10 + 4});
+
+    const Batch batch = make_batch(pairs, {1});
+    Tape tape;
+    nn::Mode mode = nn::Mode::evaluation();
+    const Encoded encoded = f.model.encode(tape, Source::from(batch), mode);
+    const DecoderOutput out =
+        f.model.decoder(tape, encoded, Tensor::from<i64>(batch.target_in, {1, batch.target_length}), mode);
+    const Tensor features = out.features.value(), logits = f.model.decoder.logits(out.features).value();
+    for (i64 t = 0; t < batch.target_length; ++t) {
+      double looked[10] = {};  // the context: outputs by their weights
+      for (i64 s = 0; s < 2; ++s)
+        for (i64 c = 0; c < 10; ++c) looked[c] += out.weights.value().at({0, t, s}) * encoded.outputs.value().at({0, s, c});
+      for (i64 c = 0; c < 10; ++c) CHECK(features.at({0, t, 6 + c}) == doctest::Approx(looked[c]).epsilon(1e-12));
+      const i64 word = batch.target_in[static_cast<std::size_t>(t)];
+      for (i64 e = 0; e < 4; ++e) CHECK(features.at({0, t, 16 + e}) == embeddings.at({word, e}));
+      for (i64 v = 0; v < output.size(0); ++v) {
+        double expected = named.at("decoder.out.bias").at({v});
+        for (i64 e = 0; e < 4; ++e) {
+          double sum = bias.at({e});
+          for (i64 i = 0; i < 20; ++i) sum += projection.at({e, i}) * features.at({0, t, i});
+          expected += output.at({v, e}) * std::tanh(sum);
+        }
+        CHECK(logits.at({0, t, v}) == doctest::Approx(expected).epsilon(1e-12));
+      }
+    }
+  }
+}
+
+TEST_CASE("tied embeddings save their matrices, start with small logits, and need one vocabulary to share") {
+  Settings settings;
+  settings.readout = "projected";
+  const i64 apart = Seq2Seq(settings, 8000, 8000).parameter_count();
+  settings.tie_embeddings = "decoder";
+  CHECK(Seq2Seq(settings, 8000, 8000).parameter_count() == apart - 8000 * 256);
+  settings.tie_embeddings = "all";
+  settings.shared_vocabulary = true;
+  CHECK(Seq2Seq(settings, 8000, 8000).parameter_count() == apart - 2 * 8000 * 256);
+  CHECK(message_of([&] { Seq2Seq(settings, 8000, 7999); }) ==
+        "tie-embeddings is 'all', but the source has 8000 words and the target 7999: they need one vocabulary");
+  Seq2Seq model(settings, 2000, 2000);
+  Generator generator(1);
+  nn::ParameterBlock block(model, DType::f32, generator);
+  double squares = 0;
+  for (const float x : model.encoder.embedding().value.to_vector<float>()) squares += x * x;
+  CHECK(squares / 2000 == doctest::Approx(1).epsilon(0.02));  // each row's, 1 / 256 an entry
 }
 
 TEST_CASE("label smoothing spreads its share evenly over the vocabulary") {

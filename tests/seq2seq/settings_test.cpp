@@ -42,6 +42,8 @@ Settings all_changed() {
   });
   settings.bridge = "tanh-linear";  // the other needs equal widths
   settings.cell = "gru";            // the others have no reset gate
+  settings.tokenizer = "spm";       // the others take no models of it,
+  settings.spm_target_model = "";   // nor does a shared vocabulary take two
   return settings;
 }
 
@@ -109,6 +111,19 @@ TEST_CASE("every setting outside its domain is refused by name, with what is all
       {[](Settings& s) { s.layers = 0; }, "layers is 0: it must be at least 1"},
       {[](Settings& s) { s.min_frequency = 0; }, "min-frequency is 0: it must be at least 1"},
       {[](Settings& s) { s.max_length = -1; }, "max-length is -1: it must be at least 0"},
+      {[](Settings& s) { s.vocabulary_size = -1; }, "vocabulary-size is -1: it must be at least 0"},
+      {[](Settings& s) { s.vocabulary_size = 4; },
+       "vocabulary-size is 4: it must be 0 or at least 5, for four of it are specials"},
+      {[](Settings& s) { s.character_coverage = 0; }, "character-coverage is 0: it must be above 0 and at most 1"},
+      {[=](Settings& s) { s.character_coverage = nan; }, "character-coverage is nan: it must be above 0 and at most 1"},
+      {[](Settings& s) { s.spm_target_model = "m"; }, "tokenizer is 'whitespace': it must be spm to use a SentencePiece model"},
+      {[](Settings& s) { s.tokenizer = "spm", s.shared_vocabulary = true, s.spm_target_model = "m"; },
+       "spm-target-model is for a vocabulary of its own: with shared-vocabulary, give spm-source-model alone"},
+      {[](Settings& s) { s.tie_embeddings = "decoder"; },
+       "tie-embeddings is 'decoder', but the output layer reads 1792 numbers of readout deep and an embedding has 256: take "
+       "readout projected"},
+      {[](Settings& s) { s.tie_embeddings = "all", s.readout = "projected"; },
+       "tie-embeddings is 'all', which needs shared-vocabulary: the source and target words must be the same"},
       {[](Settings& s) { s.batch = 0; }, "batch is 0: it must be at least 1"},
       {[](Settings& s) { s.epochs = -1; }, "epochs is -1: it must be at least 0"},
       {[](Settings& s) { s.patience = -1; }, "patience is -1: it must be at least 0"},
@@ -229,6 +244,18 @@ TEST_CASE("widths that follow from others") {
   CHECK(settings.decoder_width() == 9);
 }
 
+TEST_CASE("what the output layer reads") {
+  Settings settings;
+  CHECK(settings.readout_width() == 512 + 1024 + 256);
+  settings.readout = "hidden";
+  CHECK(settings.readout_width() == 512);
+  settings.readout = "projected";
+  CHECK(settings.feature_width() == 512 + 1024 + 256);
+  CHECK(settings.readout_width() == 256);
+  settings.attention = "none";
+  CHECK(settings.feature_width() == 512 + 256);
+}
+
 TEST_CASE("presets") {
   Settings settings;
   settings.hidden = 8;
@@ -238,7 +265,23 @@ TEST_CASE("presets") {
   CHECK(settings.valid_source == "data/m/val.lc.norm.tok.de");
   CHECK(settings.valid_target == "data/m/val.lc.norm.tok.en");
   CHECK(settings.hidden == 8);
-  CHECK(message_of([&] { apply_preset(settings, "multi", "data"); }) == "there is no preset 'multi': the presets are multi30k");
+  CHECK(settings.tokenizer == "whitespace");
+  apply_preset(settings, "multi30k", "data/m", "en", "fr");
+  CHECK(settings.train_source == "data/m/train.lc.norm.tok.en");
+  CHECK(settings.valid_target == "data/m/val.lc.norm.tok.fr");
+  apply_preset(settings, "multi30k-raw", "data/m", "", "fr");
+  CHECK(settings.train_source == "data/m/train.de.gz");
+  CHECK(settings.valid_target == "data/m/val.fr.gz");
+  CHECK(settings.tokenizer == "spm");
+  CHECK(message_of([&] { apply_preset(settings, "multi", "data"); }) ==
+        "there is no preset 'multi': the presets are " + preset_names());
+  CHECK(preset_names().starts_with("multi30k|"));
+  CHECK(message_of([&] { apply_preset(settings, "multi30k", "data", "it"); }) ==
+        "preset multi30k has no language 'it': it has de|en|fr");
+  CHECK(message_of([&] { apply_preset(settings, "multi30k", "data", "", "de|en"); }) ==
+        "preset multi30k has no language 'de|en': it has de|en|fr");
+  CHECK(message_of([&] { apply_preset(settings, "multi30k", "data", "en"); }) ==
+        "preset multi30k from en to en: the languages must differ");
   CHECK(message_of([&] { apply_preset(settings, "multi30k", ""); }) ==
         "preset multi30k needs --data FOLDER, the data that tools/fetch_multi30k.sh fetches");
 }

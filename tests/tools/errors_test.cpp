@@ -78,7 +78,7 @@ TEST_CASE("bad command lines") {
             "preset multi30k needs --data FOLDER, the data that tools/fetch_multi30k.sh fetches"},
            {"unknown preset",
             {"train", "--preset", "wmt", "--data", "x"},
-            "there is no preset 'wmt': the presets are multi30k"},
+            "there is no preset 'wmt': the presets are multi30k|multi30k-raw"},
            {"data without preset",
             {"train", "--data", "x"},
             "--data is the folder of a preset's text: add --preset multi30k, or name the text with --train-source and so on"},
@@ -182,7 +182,7 @@ TEST_CASE("bad runs to translate with") {
   const std::string none =
       damaged(folder, "none", "config.toml", [](std::string text) { return replaced(text, "\"sdp\"", "\"none\""); });
   const std::string key =
-      damaged(folder, "key", "config.toml", [](std::string text) { return replaced(text, "embedding", "embeding"); });
+      damaged(folder, "key", "config.toml", [](std::string text) { return replaced(text, "embedding = ", "embeding = "); });
   const std::string special =
       damaged(folder, "special", "vocab.source", [](std::string text) { return replaced(text, "<pad>", "<bad>"); });
   const std::string twice = damaged(folder, "twice", "vocab.target", [](std::string text) { return text + "the\n"; });
@@ -203,7 +203,7 @@ TEST_CASE("bad runs to translate with") {
          shape + "/model.safetensors: encoder.embedding.weight has shape (" + vocabulary + ", 16), the model needs (" +
              vocabulary + ", 17)"},
         folder.path.string());
-  check({"a config with a wrong key", arguments(key), key + "/config.toml:7: unknown setting 'embeding'"},
+  check({"a config with a wrong key", arguments(key), key + "/config.toml:8: unknown setting 'embeding'"},
         folder.path.string());
   for (const auto& [run, file, line] : {std::tuple{cut, "/model.safetensors", ""}, std::tuple{stump, "/model.safetensors", ""},
                                         std::tuple{none, "/model.safetensors", ""}, std::tuple{special, "/vocab.source", ":1"},

@@ -85,7 +85,7 @@ struct SmallCorpus {
       all.push_back(option);
       all.push_back("16");
     }
-    all.insert(all.end(), {"--dropout", "0.1", "--batch", "16", "--learning-rate", "0.01"});
+    all.insert(all.end(), {"--dropout", "0.1", "--batch", "16", "--learning-rate", "0.01", "--tokenizer", "whitespace"});
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }

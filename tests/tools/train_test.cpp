@@ -91,7 +91,7 @@ TEST_CASE("training says on the standard error what it does, and its result on t
       folder / "run", {"--train-source", source, "--train-target", target, "--epochs", "2", "--max-length", "30"}));
   REQUIRE(trained.status == 0);
   CHECK(
-      trained.err.starts_with("left out of the training text: 2 pairs with an empty side, 0 longer than 30 words\n"
+      trained.err.starts_with("left out of the training text: 2 pairs with an empty side, 0 longer than 30 tokens\n"
                               "401 training pairs, 40 validation pairs; vocabulary "));
   CHECK(trained.err.find("\nepoch 1/2  train perplexity ") != std::string::npos);
   CHECK(trained.err.find('\r') == std::string::npos);  // no terminal

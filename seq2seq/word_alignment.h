@@ -1,0 +1,20 @@
+// A translation's attention between words as readers count them, whatever tokens the model has: the words that whitespace
+// separates in the line and in its translation. Thread-safe: functions without state.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "seq2seq/heatmap.h"
+
+namespace seqgrad::seq2seq {
+
+// A source word has the sum of its tokens' weights, a target word the mean of its tokens' rows; a token that is part of several
+// words is shared out among them equally. Rows sum to 1, </s> included, if every source word has a token.
+Alignment word_alignment(const Run& run, std::string_view line, const Translation& translation);
+
+// "0-0 1-2 2-1": for each target word the source word with the largest weight, as SOURCE-TARGET, both counted from 0, in the
+// order of the target. A target word that looked at </s> more than at any word has no pair. "" for attention none.
+std::string to_pharaoh(const Run& run, std::string_view line, const Translation& translation);
+
+}  // namespace seqgrad::seq2seq
