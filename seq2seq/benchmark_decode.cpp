@@ -27,9 +27,9 @@ double quantile(std::vector<double> values, double q) {
 double decoding_flops(const Settings& s, i64 target_vocabulary, const SearchWork& work) {
   const double source = static_cast<double>(work.source_tokens), rows = static_cast<double>(work.extended),
                looks = static_cast<double>(work.looks), sentences = static_cast<double>(work.sentences);
-  const double e = static_cast<double>(s.embedding), h = static_cast<double>(s.hidden),
-               d = static_cast<double>(s.decoder_width()), k = static_cast<double>(s.attention_width()),
-               v = static_cast<double>(target_vocabulary), directions = s.bidirectional ? 2 : 1,
+  const double h = static_cast<double>(s.hidden), d = static_cast<double>(s.decoder_width()),
+               k = static_cast<double>(s.attention_width()), v = static_cast<double>(target_vocabulary),
+               directions = s.bidirectional ? 2 : 1,
                gates = s.cell == "lstm"  ? 4
                        : s.cell == "rnn" ? 1
                                          : 3,

@@ -273,6 +273,13 @@ TEST_CASE("presets") {
   CHECK(settings.train_source == "data/m/train.de.gz");
   CHECK(settings.valid_target == "data/m/val.fr.gz");
   CHECK(settings.tokenizer == "spm");
+  for (const char* name : {"multi30k-best", "multi30k-fast"}) {
+    Settings chosen;
+    apply_preset(chosen, name, "data/m", "en", "de");
+    CHECK(chosen.train_source == "data/m/train.en.gz");
+    CHECK(chosen.tie_embeddings == "all");
+    check_settings(chosen);
+  }
   CHECK(message_of([&] { apply_preset(settings, "multi", "data"); }) ==
         "there is no preset 'multi': the presets are " + preset_names());
   CHECK(preset_names().starts_with("multi30k|"));

@@ -78,7 +78,7 @@ TEST_CASE("bad command lines") {
             "preset multi30k needs --data FOLDER, the data that tools/fetch_multi30k.sh fetches"},
            {"unknown preset",
             {"train", "--preset", "wmt", "--data", "x"},
-            "there is no preset 'wmt': the presets are multi30k|multi30k-raw"},
+            "there is no preset 'wmt': the presets are multi30k|multi30k-raw|multi30k-best|multi30k-fast"},
            {"data without preset",
             {"train", "--data", "x"},
             "--data is the folder of a preset's text: add --preset multi30k, or name the text with --train-source and so on"},
