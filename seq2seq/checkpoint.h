@@ -33,15 +33,21 @@ struct Progress {
   double loss = 0, gradient_norm = 0;
   i64 tokens = 0, steps = 0;
   std::vector<Kept> kept = {};  // by step
+  i64 threads = 0;              // of the process that wrote it; 0: not known
 
   bool operator==(const Progress&) const = default;
 };
 
-// average: null where there is none.
+// Of all training and validation pairs: a checkpoint's place in the data means these and no others.
+std::string checksum_of(const std::vector<EncodedPair>& train, const std::vector<EncodedPair>& valid);
+
+// average: null where there is none. data: checksum_of the pairs.
 void save_checkpoint(const Run& run, const nn::Adam& adam, const nn::MovingAverage* average, const Progress& progress,
-                     const std::string& path);
-// Error: a checkpoint of other settings, or damaged; nothing is changed then.
-Progress load_checkpoint(Run& run, nn::Adam& adam, nn::MovingAverage* average, const std::string& path);
+                     const std::string& data, const std::string& path);
+// Error: a checkpoint of other settings, words or text, or damaged. Only where the damage lies inside its numbers are weights
+// and moments changed by then. Formats 1 and 2, which earlier versions wrote, hold no checksums: they are taken as they are.
+Progress load_checkpoint(Run& run, nn::Adam& adam, nn::MovingAverage* average, const std::string& data,
+                         const std::string& path);
 
 std::string kept_path(const std::string& folder, i64 step);
 // Removes the files of kept weights that are not among these.

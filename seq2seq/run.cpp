@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "nn/averaging.h"
+#include "tensor/checksum.h"
 #include "tensor/safetensors.h"
 
 namespace seqgrad::seq2seq {
@@ -81,11 +82,21 @@ std::vector<std::unique_ptr<Run>> open_ensemble(const std::vector<std::string>& 
   return runs;
 }
 
-void save_weights(const Run& run, const std::string& path) {
-  std::vector<NamedTensor> tensors;
-  append_parts(tensors, "", run.block, run.block.values());
-  write_safetensors(path, tensors, {{"format", format_version}});
+std::string checksum_of(const Vocabulary& vocabulary) {
+  Checksum sum;
+  for (i64 id = 0; id < vocabulary.size(); ++id) sum.add(vocabulary.token(id) + "\n");
+  return fmt::format("{:016x}", sum.value());
 }
+
+void save_weights(const Run& run, const Tensor& values, const std::string& path) {
+  std::vector<NamedTensor> tensors;
+  append_parts(tensors, "", run.block, values);
+  write_safetensors(
+      path, tensors,
+      {{"format", format_version}, {"vocab.source", checksum_of(run.source)}, {"vocab.target", checksum_of(run.target)}}, true);
+}
+
+void save_weights(const Run& run, const std::string& path) { save_weights(run, run.block.values(), path); }
 
 void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
                   const std::string& prefix) {
@@ -98,7 +109,16 @@ void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFi
     parameter->value.copy_from(file.find(prefix + parameter->name)->to(parameter->value.dtype()));
 }
 
-void load_weights(Run& run, const std::string& path) { load_exactly(run.block.parameters(), SafetensorsReader(path)); }
+void load_weights(Run& run, const std::string& path) {
+  const SafetensorsReader file(path);
+  if (file.has_checksum())  // ours
+    for (const auto& [name, vocabulary] : {std::pair{"vocab.source", &run.source}, {"vocab.target", &run.target}}) {
+      const auto stored = file.metadata().find(name);
+      if (stored != file.metadata().end() && stored->second != checksum_of(*vocabulary))
+        throw_error("{}: it was trained with another {} than the one beside it", path, name);
+    }
+  load_exactly(run.block.parameters(), file);
+}
 
 void load_mean(Run& run, const std::vector<std::string>& paths) {
   const Tensor& weights = run.block.values();
@@ -128,6 +148,7 @@ void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsRe
     file.read(stored, to);
     if (!to.shares_memory_with(parameter->value)) parameter->value.copy_from(to.to(parameter->value.dtype()));
   }
+  file.verify();
 }
 
 void append_parts(std::vector<NamedTensor>& tensors, const std::string& prefix, const nn::ParameterBlock& block,

@@ -46,10 +46,13 @@ std::unique_ptr<Run> open_run(const std::string& folder);
 // Several, to translate together. Error: "runs/b and runs/a know different source words: ...".
 std::vector<std::unique_ptr<Run>> open_ensemble(const std::vector<std::string>& folders);
 
+// values: laid out like the run's block. With a checksum, and with those of the vocabularies that the weights belong to.
+void save_weights(const Run& run, const Tensor& values, const std::string& path);
 void save_weights(const Run& run, const std::string& path);
 // Exactly the model's parameters, each of the model's shape and dtype (f32 and f64 convert into each other). Unless all of them
 // fit, nothing changes.
-// Error: "model.safetensors: encoder.embedding.weight has shape (13, 5), the model needs (14, 5)".
+// Errors: "model.safetensors: encoder.embedding.weight has shape (13, 5), the model needs (14, 5)", and weights of another
+// vocabulary; a file that is damaged inside its numbers alone is refused when they have been read.
 void load_weights(Run& run, const std::string& path);
 void load_weights(const std::vector<Parameter*>& parameters, const SafetensorsFile& file, const std::string& path,
                   const std::string& prefix);
@@ -62,5 +65,8 @@ void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsRe
 // A block's parts under their parameters' names with a prefix.
 void append_parts(std::vector<NamedTensor>& tensors, const std::string& prefix, const nn::ParameterBlock& block,
                   const Tensor& whole);
+
+// Of a vocabulary's words, in hexadecimal.
+std::string checksum_of(const Vocabulary& vocabulary);
 
 }  // namespace seqgrad::seq2seq

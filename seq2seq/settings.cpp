@@ -24,6 +24,15 @@ bool is_allowed(std::string_view value, std::string_view allowed) {
 
 }  // namespace
 
+bool may_change(std::string_view name) {
+  for (const char* free :
+       {"train-source", "train-target", "valid-source", "valid-target", "spm-source-model", "spm-target-model", "epochs",
+        "max-steps", "max-time", "patience", "average", "average-of", "keep-best", "keep-last", "checkpoint-every",
+        "checkpoint-seconds", "stop-on-save-failure", "threads"})
+    if (name == free) return true;
+  return false;
+}
+
 void check_settings(const Settings& settings) {
   for_each_setting(settings, [](const char* name, const auto& value, const char*, std::string_view allowed) {
     if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::string>)
@@ -66,6 +75,8 @@ void check_settings(const Settings& settings) {
   at_least("average", static_cast<double>(settings.average), 0);
   at_least("keep-best", static_cast<double>(settings.keep_best), 0);
   at_least("keep-last", static_cast<double>(settings.keep_last), 0);
+  at_least("checkpoint-every", static_cast<double>(settings.checkpoint_every), 0);
+  at_least("checkpoint-seconds", settings.checkpoint_seconds, 0);
   at_least("patience", static_cast<double>(settings.patience), 0);
   at_least("threads", static_cast<double>(settings.threads), 0);
   at_least("seed", static_cast<double>(settings.seed), 0);

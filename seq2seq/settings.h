@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/types.h"
@@ -62,6 +63,9 @@ struct Settings {
   i64 average = 0;                         // checkpoints whose mean is the model in the end; 0: none
   std::string average_of = "best";         // best | last
   i64 keep_best = 0, keep_last = 0;        // validations whose weights stay in the run's folder
+  i64 checkpoint_every = 0;                // steps; 0: with each validation
+  double checkpoint_seconds = 600;         // between checkpoints; 0: no limit
+  bool stop_on_save_failure = false;
   i64 seed = 1;
   i64 threads = 0;                // 0: all cores
   std::string precision = "f32";  // f32 | f64 | bf16
@@ -152,11 +156,18 @@ void for_each_setting(S& s, F&& f) {
   f("average-of", s.average_of, "which validations those are", "best|last");
   f("keep-best", s.keep_best, "keep the weights of so many best validations in the run's folder kept/", "");
   f("keep-last", s.keep_last, "keep the weights of so many last ones", "");
+  f("checkpoint-every", s.checkpoint_every, "steps between checkpoints, besides that of each validation (0: no others)", "");
+  f("checkpoint-seconds", s.checkpoint_seconds, "seconds without a checkpoint after which one is written (0: any number)", "");
+  f("stop-on-save-failure", s.stop_on_save_failure, "end training when something cannot be written, and do not try again", "");
   f("seed", s.seed, "of initial weights, dropout and data order", "");
   f("threads", s.threads, "threads (0: all cores)", "");
   f("precision", s.precision, "arithmetic; bf16 rounds the operands of training's large products, the rest is f32's",
     "f32|f64|bf16");
 }
+
+// Whether a run that is resumed may have another value: what ends training, what is kept, and where the text lies. What is
+// learnt from step to step depends on none of these; on threads it depends in the last bits.
+bool may_change(std::string_view name);
 
 // Error: the first setting outside its domain, with what is allowed.
 void check_settings(const Settings& settings);

@@ -4,9 +4,11 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "kernels/threads.h"
 #include "seq2seq/bleu.h"
 #include "seq2seq/checkpoint.h"
 #include "seq2seq/report.h"
@@ -17,21 +19,24 @@
 namespace seqgrad::seq2seq {
 namespace {
 
+constexpr const char *model_file = "model.safetensors", *checkpoint_file = "checkpoint.safetensors";
+constexpr std::size_t sources_at_once = 1000;
+
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Keeps the lines of the steps before: those after a checkpoint that training went back to are written anew.
-void write_metrics(const std::string& path, i64 step, const std::string& line) {
+void write_metrics(const std::string& path, i64 step, const std::string& lines) {
   std::string kept;
-  if (std::filesystem::exists(path)) {
+  if (std::error_code ignored; std::filesystem::exists(path, ignored)) {
     LineReader reader(path);
     for (std::string old; reader.next(old);) {
       const nlohmann::json json = nlohmann::json::parse(old, nullptr, false);
       if (json.is_object() && json.value("step", i64{0}) < step) kept += old + "\n";
     }
   }
-  write_file(path, kept + line + "\n");
+  write_file(path, kept + lines);
 }
 
 nlohmann::ordered_json to_json(const ValidationReport& report) {
@@ -62,9 +67,11 @@ Parameter* first_non_finite(const nn::ParameterBlock& block, bool gradients) {
 
 double Perplexity::value() const { return tokens ? std::exp(negative_log_likelihood / static_cast<double>(tokens)) : 1; }
 
-Perplexity perplexity(const Run& run, const std::vector<EncodedPair>& pairs, i64 batch_size) {
+Perplexity perplexity(const Run& run, const std::vector<EncodedPair>& pairs, i64 batch_size,
+                      const std::function<void()>& between) {
   Perplexity sum;
   for (const auto& rows : make_batches(pair_lengths(pairs), batch_size)) {
+    if (between) between();
     const Batch batch = make_batch(pairs, rows);
     sum.negative_log_likelihood += run.model.negative_log_likelihood(batch);
     sum.tokens += batch.target_tokens;
@@ -79,13 +86,16 @@ BleuOptions bleu_options(const Settings& settings) {
   return options;
 }
 
-double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const std::vector<std::string>& references,
-                   i64 batch) {
-  std::vector<std::vector<i64>> sources;
-  for (const EncodedPair& pair : pairs) sources.push_back(pair.source);
+double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const std::vector<std::string>& references, i64 batch,
+                   const std::function<void()>& between) {
+  Translator translator(run, {.batch = batch, .weights = false});
   std::vector<std::string> hypotheses;
-  for (const std::vector<Translation>& found : Translator(run, {.batch = batch, .weights = false}).search(sources))
-    hypotheses.push_back(run.text(found.at(0).ids));
+  for (std::size_t begin = 0; begin < pairs.size(); begin += sources_at_once) {
+    if (between) between();
+    std::vector<std::vector<i64>> sources;
+    for (std::size_t i = begin; i < std::min(pairs.size(), begin + sources_at_once); ++i) sources.push_back(pairs[i].source);
+    for (const std::vector<Translation>& found : translator.search(sources)) hypotheses.push_back(run.text(found.at(0).ids));
+  }
   return corpus_bleu(hypotheses, {references}, bleu_options(run.settings)).score;
 }
 
@@ -158,27 +168,55 @@ class Training {
         data_(data),
         folder_(folder),
         lengths_(pair_lengths(data.train)),
+        checksum_(checksum_of(data.train, data.valid)),
         adam_(run.block, settings_.beta1, settings_.beta2, settings_.eps, settings_.weight_decay) {
     if (settings_.ema > 0) average_.emplace(run.block, settings_.ema);
+    progress_.threads = threads();
   }
 
   void resume() {
-    progress_ = load_checkpoint(run_, adam_, average_ ? &*average_ : nullptr, path_in(folder_, "checkpoint.safetensors"));
+    const i64 now = threads();
+    progress_ = load_checkpoint(run_, adam_, average_ ? &*average_ : nullptr, checksum_, path_in(folder_, checkpoint_file));
+    if (progress_.threads == 0)
+      remark(
+          "the checkpoint is an earlier version's, without checksums: that its text and settings are those of the run is "
+          "taken on trust");
+    else if (progress_.threads != now)
+      remark(
+          fmt::format("the run was on {} threads so far and is on {} now: its last bits will not be those of a run that "
+                      "was never stopped",
+                      progress_.threads, now));
+    progress_.threads = now;
+    saved_step_ = progress_.step;
+    if (!folder_.empty()) remove_other_kept(folder_, progress_.kept);
   }
 
   TrainingEnd train() {
     for (;;) {
+      if (trainer_.stop && trainer_.stop()) return stop();
       const std::optional<TrainingEnd::Reason> end = end_reached();
       if (validation_due(end.has_value())) {
-        validate();
+        try {
+          validate();
+        } catch (const Stopped&) {
+          return stop();  // the next process begins with this validation
+        }
         continue;  // patience may have ended
       }
       if (end) return finish(*end);
       step();
+      if (checkpoint_due() && !validation_due(end_reached().has_value())) save();
     }
   }
 
  private:
+  struct Stopped {};
+
+  TrainingEnd stop() {
+    if (saved_step_ != progress_.step) save_or_fail();
+    return {.reason = TrainingEnd::Reason::stopped, .step = progress_.step};
+  }
+
   std::optional<TrainingEnd::Reason> end_reached() const;
   bool validation_due(bool at_end) const;
   void step();
@@ -190,8 +228,15 @@ class Training {
   Measured measure() const;
   bool better(double score, double than) const { return settings_.validate_by == "bleu" ? score > than : score < than; }
   void validate();
-  void keep(double score);
-  void save(const ValidationReport& report);
+  void keep(double score, const Tensor& weights);
+  bool checkpoint_due() const;
+  void write_all();
+  bool save();
+  void save_or_fail();
+  std::string what_stays() const;
+  void remark(const std::string& text) const {
+    if (trainer_.on_remark) trainer_.on_remark(text);
+  }
   std::vector<Kept> best_of(std::vector<Kept> all, i64 count) const;
   std::vector<Kept> last_of(const std::vector<Kept>& all, i64 count) const;
   std::vector<Kept> to_average() const;
@@ -203,6 +248,7 @@ class Training {
   const TrainingData& data_;
   const std::string folder_;
   const std::vector<PairLength> lengths_;
+  const std::string checksum_;  // of the data
   nn::Adam adam_;
   std::optional<nn::MovingAverage> average_;
   Tape tape_;
@@ -213,6 +259,12 @@ class Training {
   const Clock::time_point start_ = Clock::now();
   double step_seconds_ = 0, seconds_ = 0, validation_seconds_ = 0;  // all steps'; since the last validation; the last one's
   i64 steps_ = 0, tokens_ = 0;                                      // steps taken; tokens since the last validation
+  // What is to be written with the next checkpoint, and is kept as long as that fails.
+  std::map<std::string, Tensor> weights_to_write_;  // by path
+  std::string lines_to_write_;                      // of the metrics
+  i64 lines_from_ = 0;                              // the step of the first of them
+  i64 saved_step_ = -1;                             // of the checkpoint that the folder holds
+  Clock::time_point last_save_ = start_;            // tried
 };
 
 std::optional<TrainingEnd::Reason> Training::end_reached() const {
@@ -238,6 +290,9 @@ void Training::step() {
                             static_cast<u64>(progress_.epoch));
     batches_epoch_ = progress_.epoch;
   }
+  if (static_cast<std::size_t>(progress_.batch) >= batches_.size())
+    throw_error("{}: it stands at batch {} of an epoch of {}", path_in(folder_, checkpoint_file), progress_.batch + 1,
+                batches_.size());
   std::vector<Batch> parts;
   for (const auto& rows : split_batch(batches_[static_cast<std::size_t>(progress_.batch)], size, lengths_))
     parts.push_back(make_batch(data_.train, rows));
@@ -288,9 +343,12 @@ double Training::seconds_left(i64 steps_in_epoch) const {
 
 Training::Measured Training::measure() const {
   Measured measured;
-  measured.perplexity = measured.score = perplexity(run_, data_.valid, settings_.batch).value();
+  const auto between = [&] {
+    if (trainer_.stop && trainer_.stop()) throw Stopped();
+  };
+  measured.perplexity = measured.score = perplexity(run_, data_.valid, settings_.batch, between).value();
   if (settings_.validate_by == "bleu")
-    measured.bleu = measured.score = greedy_bleu(run_, data_.valid, data_.valid_references, settings_.batch);
+    measured.bleu = measured.score = greedy_bleu(run_, data_.valid, data_.valid_references, settings_.batch, between);
   return measured;
 }
 
@@ -298,7 +356,13 @@ void Training::validate() {
   tape_.clear();
   const auto start = Clock::now();
   if (average_) average_->exchange();
-  const Measured measured = measure();
+  Measured measured;
+  try {
+    measured = measure();
+  } catch (const Stopped&) {
+    if (average_) average_->exchange();
+    throw;
+  }
   ValidationReport report;
   report.epoch = progress_.batch == 0 ? progress_.epoch : progress_.epoch + 1;
   report.step = progress_.step;
@@ -332,11 +396,14 @@ void Training::validate() {
   tokens_ = 0;
   report.validation_seconds = validation_seconds_ = seconds_since(start);
   if (!folder_.empty()) {
-    if (report.best) save_weights(run_, path_in(folder_, "model.safetensors"));
-    keep(measured.score);
+    const Tensor weights = run_.block.values().clone();
+    if (report.best) weights_to_write_[path_in(folder_, model_file)] = weights;
+    keep(measured.score, weights);
+    if (lines_to_write_.empty()) lines_from_ = report.step;
+    lines_to_write_ += to_json(report).dump() + "\n";
   }
   if (average_) average_->exchange();
-  if (!folder_.empty()) save(report);
+  save();
   if (trainer_.on_validation) trainer_.on_validation(report);
 }
 
@@ -357,9 +424,9 @@ std::vector<Kept> Training::to_average() const {
                                         : last_of(progress_.kept, settings_.average);
 }
 
-// Writes the weights, and forgets those that are wanted no more. Their files go with the next checkpoint: until then the old
-// one counts on them.
-void Training::keep(double score) {
+// Notes the weights for writing, and forgets those that are wanted no more. Their files go with the next checkpoint: until then
+// the old one counts on them.
+void Training::keep(double score, const Tensor& weights) {
   const bool average_best = settings_.average_of == "best";
   const i64 best = std::max(settings_.keep_best, average_best ? settings_.average : 0);
   const i64 last = std::max(settings_.keep_last, average_best ? 0 : settings_.average);
@@ -368,38 +435,91 @@ void Training::keep(double score) {
   std::vector<Kept> wanted = best_of(all, best);
   for (const Kept& one : last_of(all, last)) wanted.push_back(one);
   progress_.kept.clear();
-  for (const Kept& one : all)
-    if (std::any_of(wanted.begin(), wanted.end(), [&](const Kept& other) { return other.step == one.step; }))
+  for (const Kept& one : all) {
+    if (std::find(wanted.begin(), wanted.end(), one) != wanted.end())
       progress_.kept.push_back(one);
-  if (progress_.kept.empty() || progress_.kept.back().step != progress_.step) return;
-  const std::string path = kept_path(folder_, progress_.step);
-  std::error_code ignored;  // writing the file says why
-  std::filesystem::create_directory(std::filesystem::path(path).parent_path(), ignored);
-  save_weights(run_, path);
+    else
+      weights_to_write_.erase(kept_path(folder_, one.step));
+  }
+  if (!progress_.kept.empty() && progress_.kept.back().step == progress_.step)
+    weights_to_write_[kept_path(folder_, progress_.step)] = weights;
 }
 
-void Training::save(const ValidationReport& report) {
-  write_metrics(path_in(folder_, "metrics.jsonl"), report.step, to_json(report).dump());
-  write_file(path_in(folder_, "report.html"), to_html(training_report(run_, folder_)));
-  save_checkpoint(run_, adam_, average_ ? &*average_ : nullptr, progress_, path_in(folder_, "checkpoint.safetensors"));
+bool Training::checkpoint_due() const {
+  if (folder_.empty()) return false;
+  if (settings_.checkpoint_every > 0 && progress_.step % settings_.checkpoint_every == 0) return true;
+  return settings_.checkpoint_seconds > 0 && seconds_since(last_save_) >= settings_.checkpoint_seconds;
+}
+
+// The checkpoint comes after all that it counts on, and what no checkpoint counts on goes last.
+void Training::write_all() {
+  while (!weights_to_write_.empty()) {
+    const auto& [path, weights] = *weights_to_write_.begin();
+    std::error_code ignored;  // writing the file says why
+    const std::filesystem::path parent = std::filesystem::path(path).parent_path();
+    if (parent != std::filesystem::path(folder_)) std::filesystem::create_directory(parent, ignored);
+    save_weights(run_, weights, path);
+    weights_to_write_.erase(weights_to_write_.begin());
+  }
+  if (!lines_to_write_.empty()) {
+    write_metrics(path_in(folder_, "metrics.jsonl"), lines_from_, lines_to_write_);
+    write_file(path_in(folder_, "report.html"), to_html(training_report(run_, folder_)));
+    lines_to_write_.clear();
+  }
+  save_checkpoint(run_, adam_, average_ ? &*average_ : nullptr, progress_, checksum_, path_in(folder_, checkpoint_file));
+  saved_step_ = progress_.step;
   remove_other_kept(folder_, progress_.kept);
 }
 
+std::string Training::what_stays() const {
+  return saved_step_ < 0 ? "there is no checkpoint yet" : fmt::format("the checkpoint of step {} stays", saved_step_);
+}
+
+bool Training::save() {
+  if (folder_.empty()) return true;
+  last_save_ = Clock::now();
+  try {
+    write_all();
+    return true;
+  } catch (const Error& error) {
+    if (settings_.stop_on_save_failure) throw_failure("{}; {}", error.what(), what_stays());
+    remark(fmt::format("{}; {}, training goes on and tries again with the next", error.what(), what_stays()));
+    return false;
+  }
+}
+
+void Training::save_or_fail() {
+  if (folder_.empty()) return;
+  try {
+    write_all();
+  } catch (const Error& error) {
+    throw_failure("{}; {}", error.what(), what_stays());
+  }
+}
+
 TrainingEnd Training::finish(TrainingEnd::Reason reason) {
+  if (saved_step_ != progress_.step) save_or_fail();
   TrainingEnd end;
   end.reason = reason;
+  end.step = progress_.step;
   const std::vector<Kept> kept = to_average();
   if (folder_.empty() || kept.size() < 2) return end;
   const Tensor weights = run_.block.values().clone();
   std::vector<std::string> paths;
   for (const Kept& one : kept) paths.push_back(kept_path(folder_, one.step));
   load_mean(run_, paths);
-  const Measured measured = measure();
+  Measured measured;
+  try {
+    measured = measure();
+  } catch (const Stopped&) {
+    run_.block.values().copy_from(weights);
+    return {.reason = TrainingEnd::Reason::stopped, .step = progress_.step};
+  }
   end.averaged_count = static_cast<i64>(kept.size());
   end.perplexity = measured.perplexity;
   end.bleu = measured.bleu;
   end.averaged = better(measured.score, progress_.best_score);
-  if (end.averaged) save_weights(run_, path_in(folder_, "model.safetensors"));
+  if (end.averaged) save_weights(run_, path_in(folder_, model_file));
   run_.block.values().copy_from(weights);
   return end;
 }
@@ -448,9 +568,7 @@ Prepared prepare(const Settings& settings, const std::string& folder) {
 
 Prepared prepare(const Settings& settings) { return prepare(settings, ""); }
 
-Prepared prepare_resumed(const std::string& folder) {
-  return prepare(settings_from_toml(path_in(folder, "config.toml")), folder);
-}
+Prepared prepare_resumed(const Settings& settings, const std::string& folder) { return prepare(settings, folder); }
 
 void start_folder(const Run& run, const std::string& folder) {
   std::error_code error;

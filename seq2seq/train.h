@@ -23,14 +23,16 @@ struct Perplexity {
   i64 tokens = 0;
   double value() const;
 };
-Perplexity perplexity(const Run& run, const std::vector<EncodedPair>& pairs, i64 batch);
+// between: called before each batch.
+Perplexity perplexity(const Run& run, const std::vector<EncodedPair>& pairs, i64 batch,
+                      const std::function<void()>& between = {});
 
 // How a model's translations are compared with references: word by word as the text has them for tokenizer whitespace, whose
 // text is tokenised, else by 13a; without case where the model lower-cases.
 BleuOptions bleu_options(const Settings& settings);
 // BLEU of the greedy translations of the pairs' sources, against references as the text has them.
-double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const std::vector<std::string>& references,
-                   i64 batch);
+double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const std::vector<std::string>& references, i64 batch,
+                   const std::function<void()>& between = {});
 
 struct StepReport {
   i64 epoch = 0, step = 0, steps_in_epoch = 0, step_in_epoch = 0;  // from 1
@@ -77,7 +79,8 @@ StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, const Batch& batch, 
 StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batch> parts, i64 step, double learning_rate);
 
 struct TrainingEnd {
-  enum class Reason { epochs, steps, time, patience } reason = Reason::epochs;
+  enum class Reason { epochs, steps, time, patience, stopped } reason = Reason::epochs;
+  i64 step = 0;
   bool averaged = false;  // the model is the mean of several validations' weights, whose own measures are these:
   i64 averaged_count = 0;
   double perplexity = not_measured, bleu = not_measured;
@@ -87,10 +90,15 @@ class Trainer {
  public:
   std::function<void(const StepReport&)> on_step;
   std::function<void(const ValidationReport&)> on_validation;
+  std::function<void(const std::string&)> on_remark;  // what went wrong without ending training
+  // Asked between steps and between the batches of a validation: true ends training with a checkpoint, from which it goes on
+  // as if it had not ended.
+  std::function<bool()> stop;
 
   // folder "": nothing is written, and no weights are averaged in the end. resume: go on from the folder's checkpoint.
-  // Errors, all of them failures: a loss, gradient or validation perplexity that is not finite, naming the step; a full disk,
-  // with the old files kept.
+  // What cannot be written is remarked on, and tried again with the next checkpoint; the old files stay.
+  // Errors, all of them failures: a loss, gradient or validation perplexity that is not finite, naming the step; a last
+  // checkpoint that cannot be written.
   TrainingEnd train(Run& run, const TrainingData& data, const std::string& folder, bool resume = false) const;
 };
 
@@ -101,7 +109,7 @@ struct Prepared {
   i64 skipped_empty = 0, skipped_long = 0;  // training pairs left out
 };
 Prepared prepare(const Settings& settings);
-Prepared prepare_resumed(const std::string& folder);  // settings and vocabularies of the folder
+Prepared prepare_resumed(const Settings& settings, const std::string& folder);  // with the folder's vocabularies
 // Writes config.toml and the vocabularies.
 void start_folder(const Run& run, const std::string& folder);
 

@@ -89,6 +89,29 @@ void write_file(const std::string& path, std::string_view content) {
   file.commit();
 }
 
+namespace {
+
+// "model.safetensors.tmp-1234-0"
+constexpr const char* unfinished_mark = ".tmp-";
+
+bool is_unfinished(const std::string& name) {
+  const std::size_t at = name.rfind(unfinished_mark);
+  if (at == name.npos || at == 0) return false;
+  const std::string numbers = name.substr(at + std::char_traits<char>::length(unfinished_mark));
+  const std::size_t dash = numbers.find('-');
+  return dash != 0 && dash != numbers.npos && dash + 1 < numbers.size() &&
+         numbers.find_first_not_of("0123456789-") == numbers.npos && numbers.find('-', dash + 1) == numbers.npos;
+}
+
+}  // namespace
+
+void remove_unfinished_files(const std::string& folder) {
+  std::error_code error, ignored;  // a file too many does no harm
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    if (is_unfinished(entry->path().filename().string())) std::filesystem::remove(entry->path(), ignored);
+}
+
 AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(path) {
   std::error_code ignored;
   if (std::filesystem::is_symlink(path, ignored)) target_ = std::filesystem::weakly_canonical(path, ignored).string();
@@ -107,7 +130,7 @@ AtomicFile::AtomicFile(const std::string& path) : path_(path), target_(path) {
   }
   // A number beside the process id, since a killed process may have left a file of the same id behind.
   for (int number = 0; descriptor_ < 0; ++number) {
-    temporary_ = fmt::format("{}.tmp-{}-{}", target_, ::getpid(), number);
+    temporary_ = fmt::format("{}{}{}-{}", target_, unfinished_mark, ::getpid(), number);
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno != EEXIST) {
       temporary_.clear();

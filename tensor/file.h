@@ -35,6 +35,10 @@ class InputFile {
 // Replaces the file or makes it; its folder must exist.
 void write_file(const std::string& path, std::string_view content);
 
+// Removes what killed processes left in the folder of files that they were writing (AtomicFile). Only for those who know that
+// nobody is writing there now.
+void remove_unfinished_files(const std::string& folder);
+
 // A file that appears only with commit(). Without it the destructor leaves no trace.
 // A symbolic link is followed; a device or a pipe (/dev/stdout) is written directly, for it cannot be replaced.
 class AtomicFile {

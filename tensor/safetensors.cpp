@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "tensor/checksum.h"
 #include "tensor/file.h"
 
 namespace seqgrad {
@@ -230,6 +231,34 @@ std::string json_text(const std::string& path, const std::string& text) {
   }
 }
 
+// The checksum counts the length of the header, the header with these digits as zeros, and each tensor's own checksum.
+constexpr std::string_view checksum_key = "checksum", checksum_kind = "xxh64:";
+constexpr std::size_t checksum_digits = 16;
+
+std::string no_checksum() { return std::string(checksum_kind) + std::string(checksum_digits, '0'); }
+
+// Where the digits are in a header of our own writing; npos: nowhere. Quotes in names and texts are escaped, so that nothing
+// else can look like this.
+std::size_t find_checksum(const std::string& header) {
+  const std::string before = fmt::format(R"("{}":"{})", checksum_key, checksum_kind);
+  const std::size_t at = header.find(before);
+  return at == header.npos || at + before.size() + checksum_digits > header.size() ? header.npos : at + before.size();
+}
+
+Checksum checksum_of_header(const std::string& header) {
+  const u64 length = header.size();
+  Checksum sum;
+  sum.add(&length, sizeof length);
+  sum.add(header);
+  return sum;
+}
+
+u64 checksum_of(const void* data, std::size_t bytes) {
+  Checksum sum;
+  sum.add(data, bytes);
+  return sum.value();
+}
+
 }  // namespace
 
 const Tensor* SafetensorsFile::find(const std::string& name) const {
@@ -274,6 +303,14 @@ SafetensorsReader::SafetensorsReader(const std::string& path) : path_(path), fil
     entries_.push_back({entry.name, dtype, shape, data + begin});
   }
   if (covered != data_bytes) throw_error("{}: the last {} bytes belong to no tensor", path, data_bytes - covered);
+
+  const auto found = metadata_.find(std::string(checksum_key));
+  if (found == metadata_.end() || !found->second.starts_with(checksum_kind)) return;
+  checksum_ = found->second;
+  const std::size_t digits = find_checksum(header);
+  if (digits != header.npos) header.replace(digits, checksum_digits, checksum_digits, '0');
+  header_ = std::move(header);
+  sums_.resize(entries_.size());
 }
 
 const SafetensorsReader::Entry* SafetensorsReader::find(const std::string& name) const {
@@ -286,10 +323,16 @@ void SafetensorsReader::read(const Entry& entry, const Tensor& to) const {
   if (to.dtype() != entry.dtype || !(to.shape() == entry.shape) || !to.is_contiguous())
     throw_error("{}: tensor {}: {} {} cannot be read into {} {}{}", path_, in_quotes(entry.name), name_of(entry.dtype),
                 entry.shape, name_of(to.dtype()), to.shape(), to.is_contiguous() ? "" : " with gaps");
-  if (to.numel() == 0) return;
   const std::size_t bytes = static_cast<std::size_t>(to.numel()) * size_of(entry.dtype);
+  const auto note_sum = [&](const void* data) {
+    if (checksum_) sums_[static_cast<std::size_t>(&entry - entries_.data())] = checksum_of(data, bytes);
+  };
+  if (bytes == 0) return note_sum("");
   char* const memory = const_cast<char*>(bytes_of(to));
-  if (entry.dtype != DType::boolean) return file_.read(entry.offset, memory, bytes);
+  if (entry.dtype != DType::boolean) {
+    file_.read(entry.offset, memory, bytes);
+    return note_sum(memory);
+  }
   std::string values(bytes, '\0');
   file_.read(entry.offset, values.data(), bytes);
   for (char c : values)
@@ -297,6 +340,18 @@ void SafetensorsReader::read(const Entry& entry, const Tensor& to) const {
       throw_error("{}: tensor {}: BOOL of value {}, neither 0 nor 1", path_, in_quotes(entry.name),
                   static_cast<unsigned char>(c));
   std::memcpy(memory, values.data(), bytes);
+  note_sum(memory);
+}
+
+void SafetensorsReader::verify() const {
+  if (!checksum_) return;
+  Checksum sum = checksum_of_header(header_);
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (!sums_[i]) read(entries_[i], Tensor(entries_[i].shape, entries_[i].dtype));
+    sum.add(&*sums_[i], sizeof(u64));
+  }
+  if (*checksum_ != fmt::format("{}{:016x}", checksum_kind, sum.value()))
+    throw_error("{}: its checksum is off: the file is damaged", path_);
 }
 
 SafetensorsFile read_safetensors(const std::string& path) {
@@ -308,11 +363,14 @@ SafetensorsFile read_safetensors(const std::string& path) {
     reader.read(entry, tensor);
     file.tensors.push_back({entry.name, tensor});
   }
+  reader.verify();
   return file;
 }
 
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+                       const std::map<std::string, std::string>& metadata_in, bool with_checksum) {
+  std::map<std::string, std::string> metadata = metadata_in;
+  if (with_checksum) metadata[std::string(checksum_key)] = no_checksum();
   std::vector<NamedTensor> sorted = tensors;
   std::set<std::string> names{"__metadata__"};
   for (NamedTensor& tensor : sorted) {
@@ -349,6 +407,14 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
   if (header.size() > largest_header)
     throw_error("cannot write {}: its header of {} bytes is over the {} allowed", path, header.size(), largest_header);
 
+  if (with_checksum) {
+    Checksum sum = checksum_of_header(header);
+    for (const NamedTensor& tensor : sorted) {
+      const u64 part = checksum_of(bytes_of(tensor.value), bytes(tensor.value));
+      sum.add(&part, sizeof part);
+    }
+    header.replace(find_checksum(header), checksum_digits, fmt::format("{:016x}", sum.value()));
+  }
   AtomicFile file(path);
   const u64 length = header.size();
   file.write(&length, sizeof(length));

@@ -50,16 +50,18 @@ void write_side(const std::string& path, const std::vector<SentencePair>& pairs,
   write_file(path, text);
 }
 
-// The folder holds what an earlier demo wrote, or nothing of a run.
-void clear_folder(const std::string& folder) {
+// The folder holds what an earlier demo wrote, or nothing of a run. It is this process's own from here on.
+std::unique_ptr<FileLock> clear_folder(const std::string& folder) {
   check_writable(folder);
   if (holds_run(folder) && !fs::exists(fs::path(folder) / "corpus" / "train.de"))
     throw_error("{} holds a run that the demo did not make: choose another --out", folder);
+  std::unique_ptr<FileLock> lock = lock_run(folder);
   std::error_code error;
   for (const char* file : {"config.toml", "model.safetensors", "checkpoint.safetensors", "metrics.jsonl", "report.html"})
     fs::remove(path_in(folder, file), error);
   fs::create_directories(fs::path(folder) / "corpus", error);
   if (error) throw_failure("cannot make the folder {}: {}", folder, error.message());
+  return lock;
 }
 
 Settings write_corpus(const DemoCorpus& corpus, const std::string& folder) {
@@ -119,7 +121,7 @@ void Demo::run() const {
   machine.start();
   if (seed < 0) throw_error("seed is {}: it must be at least 0", seed);
   if (epochs < 1) throw_error("epochs is {}: it must be at least 1", epochs);
-  clear_folder(out);
+  const std::unique_ptr<FileLock> lock = clear_folder(out);
   const DemoCorpus corpus = make_demo_corpus(static_cast<u64>(seed));
   Settings settings = write_corpus(corpus, out);
   settings.seed = seed;
@@ -139,6 +141,7 @@ void Demo::run() const {
   Trainer trainer;
   i64 trained = 0;
   trainer.on_step = [&](const StepReport& report) { progress.step(report); };
+  trainer.on_remark = [&](const std::string& text) { progress.remark(text); };
   trainer.on_validation = [&](const ValidationReport& report) {
     progress.validation(report);
     trained = report.epoch;

@@ -141,6 +141,8 @@ int run_program(const std::string& name, const std::string& description, const s
     return 0;
   } catch (const OutputClosed&) {
     return 0;
+  } catch (const Interrupted& interrupted) {
+    return fail(128 + interrupted.signal, interrupted.message);
   } catch (const seqgrad::Error& error) {
     return fail(error.exit_status(), error.what());
   } catch (const std::bad_alloc&) {

@@ -10,8 +10,15 @@
 
 namespace seqgrad::tools {
 
+// Thrown when a signal ended work that was brought to a good end: the message is said, and the exit status is 128 + signal.
+struct Interrupted {
+  int signal;
+  std::string message;
+};
+
 // Parses the arguments, runs what they ask for, and turns every failure into one line and an exit status: 0, 1 where the work
-// failed, 2 for bad usage or input. `declare` adds options and subcommands; version is what --version says.
+// failed, 2 for bad usage or input and for more memory than there is. `declare` adds options and subcommands; version is what
+// --version says.
 int run_program(const std::string& name, const std::string& description, const std::string& version, int count,
                 char** arguments, const std::function<void(CLI::App& program)>& declare);
 

@@ -18,8 +18,16 @@ std::string clock_time(double seconds) {
 Progress::Progress(const seq2seq::Settings& settings)
     : epochs_(settings.epochs), by_step_(settings.validate_every > 0), terminal_(is_terminal(STDERR_FILENO)) {}
 
-Progress::~Progress() {
-  if (line_open_) remark("\r\x1b[K");
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (line_open_) tools::remark("\r\x1b[K");
+  line_open_ = false;
+}
+
+void Progress::remark(const std::string& text) {
+  clear();
+  tools::remark("{}\n", text);
 }
 
 void Progress::step(const seq2seq::StepReport& report) {
@@ -31,16 +39,16 @@ void Progress::step(const seq2seq::StepReport& report) {
       fmt::format("epoch {}/{}  step {}/{}  loss {:.3f}  {:.0f} tokens/s  {} left", report.epoch, epochs_, report.step_in_epoch,
                   report.steps_in_epoch, report.loss, report.tokens_per_second, clock_time(report.seconds_left));
   line.resize(std::min(line.size(), static_cast<std::size_t>(terminal_width(STDERR_FILENO) - 1)));
-  remark("\r\x1b[K{}", line);
+  tools::remark("\r\x1b[K{}", line);
   line_open_ = true;
 }
 
 void Progress::validation(const seq2seq::ValidationReport& report) {
-  remark("{}epoch {}/{}{}  train perplexity {:.2f}  validation perplexity {:.2f}{}{}  {:.1f} s  {:.0f} tokens/s\n",
-         terminal_ ? "\r\x1b[K" : "", report.epoch, epochs_, by_step_ ? fmt::format("  step {}", report.step) : "",
-         report.train_perplexity, report.validation_perplexity,
-         std::isfinite(report.validation_bleu) ? fmt::format("  BLEU {:.2f}", report.validation_bleu) : "",
-         report.best ? " (best)" : "", report.seconds, report.tokens_per_second);
+  tools::remark("{}epoch {}/{}{}  train perplexity {:.2f}  validation perplexity {:.2f}{}{}  {:.1f} s  {:.0f} tokens/s\n",
+                terminal_ ? "\r\x1b[K" : "", report.epoch, epochs_, by_step_ ? fmt::format("  step {}", report.step) : "",
+                report.train_perplexity, report.validation_perplexity,
+                std::isfinite(report.validation_bleu) ? fmt::format("  BLEU {:.2f}", report.validation_bleu) : "",
+                report.best ? " (best)" : "", report.seconds, report.tokens_per_second);
   line_open_ = false;
 }
 

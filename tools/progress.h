@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 
 #include "seq2seq/train.h"
 
@@ -13,6 +14,8 @@ class Progress {
   ~Progress();  // leaves the terminal at the start of an empty line
 
   void step(const seq2seq::StepReport& report);
+  void remark(const std::string& text);
+  void clear();  // the line that changes
   void validation(const seq2seq::ValidationReport& report);
 
  private:

@@ -8,6 +8,7 @@
 
 #include "kernels/error.h"
 #include "seq2seq/run.h"
+#include "tensor/file.h"
 
 namespace seqgrad::tools {
 
@@ -28,6 +29,16 @@ void check_writable(const std::string& folder) {
   if (!error && !std::filesystem::is_directory(path, error) && !error) error = std::make_error_code(std::errc::not_a_directory);
   if (!error && ::access(path.c_str(), W_OK | X_OK) != 0) error = {errno, std::generic_category()};
   if (error) throw_error("cannot write to the folder {}: {}", folder, std::generic_category().message(error.value()));
+}
+
+std::unique_ptr<FileLock> lock_run(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw_failure("cannot make the folder {}: {}", folder, std::generic_category().message(error.value()));
+  auto lock = std::make_unique<FileLock>(folder, "lock", "wait for its end, or choose another --out");
+  for (const std::filesystem::path& path : {std::filesystem::path(folder), std::filesystem::path(folder) / "kept"})
+    remove_unfinished_files(path.string());
+  return lock;
 }
 
 }  // namespace seqgrad::tools

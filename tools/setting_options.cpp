@@ -53,10 +53,9 @@ void SettingOptions::apply(Settings& settings) const {
   });
 }
 
-void SettingOptions::check_same(const Settings& settings, const std::string& file,
-                                const std::set<std::string>& may_differ) const {
+void SettingOptions::check_same(const Settings& settings, const std::string& file) const {
   for_each_in_both(settings, values_, [&](const std::string& name, const auto& kept, const auto& value) {
-    if (given(name) && !may_differ.contains(name) && kept != value)
+    if (given(name) && !seq2seq::may_change(name) && kept != value)
       throw_error("--{} is {}, but {} says {}: a resumed run keeps its settings", name, value, file, kept);
   });
 }

@@ -54,8 +54,8 @@ class SettingOptions {
   // Overwrites the settings that the command line gives.
   void apply(seq2seq::Settings& settings) const;
 
-  // Error: a setting that the command line gives otherwise than `settings` has it, unless it is in `may_differ`.
-  void check_same(const seq2seq::Settings& settings, const std::string& file, const std::set<std::string>& may_differ) const;
+  // Error: a setting that the command line gives otherwise than `settings` has it, unless a resumed run may change it.
+  void check_same(const seq2seq::Settings& settings, const std::string& file) const;
 
   bool given(const std::string& name) const;
   const seq2seq::Settings& values() const { return values_; }

@@ -10,6 +10,7 @@
 #include "tensor/file.h"
 #include "tools/commands.h"
 #include "tools/console.h"
+#include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/run_folder.h"
 #include "tools/setting_options.h"
@@ -30,12 +31,13 @@ struct Train {
   SettingOptions settings{defaults()};
   std::string preset, data, from, to, config, out, resume, device = "cpu";
 
-  Prepared start(std::string& folder) const;
-  Prepared go_on(std::string& folder) const;
+  using Lock = std::unique_ptr<FileLock>;
+  Prepared start(std::string& folder, Lock& lock) const;
+  Prepared go_on(std::string& folder, Lock& lock) const;
   void run() const;
 };
 
-Prepared Train::start(std::string& folder) const {
+Prepared Train::start(std::string& folder, Lock& lock) const {
   Settings all = defaults();
   if (!preset.empty())
     apply_preset(all, preset, data, from, to);
@@ -49,27 +51,34 @@ Prepared Train::start(std::string& folder) const {
   check_settings(all);
   if (all.epochs == 0) throw_error("epochs is 0: it must be at least 1");
   folder = out.empty() ? path_in("runs", all.attention.c_str()) : out;
-  if (holds_run(folder))
-    throw_error("{} holds a run already: continue it with --resume {}, or choose another --out", folder, folder);
+  const auto check_free = [&] {
+    if (holds_run(folder))
+      throw_error("{} holds a run already: continue it with --resume {}, or choose another --out", folder, folder);
+  };
+  check_free();
   check_writable(folder);
   set_threads(static_cast<int>(all.threads));
   Prepared prepared = prepare(all);
+  lock = lock_run(folder);
+  check_free();  // another process may have come and gone
   start_folder(*prepared.run, folder);
   return prepared;
 }
 
-Prepared Train::go_on(std::string& folder) const {
+Prepared Train::go_on(std::string& folder, Lock& lock) const {
   folder = resume;
   const std::string file = path_in(folder, "config.toml");
   if (!holds_run(folder)) throw_error("--resume {}: there is no run, for {} does not exist", folder, file);
   check_writable(folder);
+  lock = lock_run(folder);
   const Settings kept = settings_from_toml(file);
-  settings.check_same(kept, file, {"epochs", "max-steps", "max-time", "patience"});
-  set_threads(static_cast<int>(kept.threads));
-  Prepared prepared = prepare_resumed(folder);
-  settings.apply(prepared.run->settings);
-  check_settings(prepared.run->settings);
-  if (const std::string text = to_toml(prepared.run->settings); text != to_toml(kept)) write_file(file, text);
+  settings.check_same(kept, file);
+  Settings all = kept;
+  settings.apply(all);
+  check_settings(all);
+  set_threads(static_cast<int>(all.threads));
+  Prepared prepared = prepare_resumed(all, folder);
+  if (const std::string text = to_toml(all); text != to_toml(kept)) write_file(file, text);
   return prepared;
 }
 
@@ -100,7 +109,8 @@ void say_result(const std::string& folder, const TrainingEnd& end, const Setting
 void Train::run() const {
   require_device(device);
   std::string folder;
-  const Prepared prepared = resume.empty() ? start(folder) : go_on(folder);
+  Lock lock;
+  const Prepared prepared = resume.empty() ? start(folder, lock) : go_on(folder, lock);
   Run& run = *prepared.run;
   if (prepared.skipped_empty + prepared.skipped_long > 0)
     remark("left out of the training text: {} pairs with an empty side, {} longer than {} tokens\n", prepared.skipped_empty,
@@ -113,9 +123,19 @@ void Train::run() const {
   Trainer trainer;
   trainer.on_step = [&](const StepReport& report) { progress.step(report); };
   trainer.on_validation = [&](const ValidationReport& report) { progress.validation(report); };
+  trainer.on_remark = [&](const std::string& text) { progress.remark(text); };
+  const Interrupt interrupt;
+  trainer.stop = [&] { return interrupt.signal() != 0; };
   // A run that ended before its first checkpoint starts from the beginning.
   const bool from_checkpoint = !resume.empty() && std::filesystem::exists(path_in(folder, "checkpoint.safetensors"));
-  say_result(folder, trainer.train(run, prepared.data, folder, from_checkpoint), run.settings);
+  const TrainingEnd end = trainer.train(run, prepared.data, folder, from_checkpoint);
+  if (end.reason == TrainingEnd::Reason::stopped) {
+    progress.clear();
+    throw Interrupted{interrupt.signal(),
+                      fmt::format("stopped after step {}, which {} holds; to go on: seqgrad train --resume {}", end.step,
+                                  path_in(folder, "checkpoint.safetensors"), folder)};
+  }
+  say_result(folder, end, run.settings);
 }
 
 }  // namespace
@@ -125,9 +145,9 @@ void add_train(CLI::App& program) {
                                   "seqgrad train --preset multi30k --data data/multi30k --attention sdp --out runs/sdp");
   auto options = std::make_shared<Train>();
   CLI::Option* out = command->add_option("--out", options->out, "folder to write the run to (default: runs/ATTENTION)");
-  CLI::Option* resume =
-      command->add_option("--resume", options->resume,
-                          "go on with the run in this folder; --epochs, --max-steps, --max-time and --patience may change");
+  CLI::Option* resume = command->add_option(
+      "--resume", options->resume,
+      "go on with the run in this folder, to the bit; of its settings only those may change that end it or keep its files");
   CLI::Option* config = command->add_option("--config", options->config, "file of settings; options given here come first");
   CLI::Option* preset = command->add_option("--preset", options->preset, "settings of a known experiment, with --data");
   CLI::Option* data = command->add_option("--data", options->data, "folder of the preset's text");

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "seq2seq/random.h"
 #include "seq2seq/train.h"
 #include "tensor/file.h"
 #include "tests/temporary_folder.h"
@@ -35,7 +36,7 @@ Values values(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }
 std::string changed(const std::string& path, const std::string& to, const std::function<void(SafetensorsFile&)>& change) {
   SafetensorsFile file = read_safetensors(path);
   change(file);
-  write_safetensors(to, file.tensors, file.metadata);
+  write_safetensors(to, file.tensors, file.metadata, file.metadata.contains("checksum"));
   return to;
 }
 
@@ -60,6 +61,7 @@ TEST_CASE("a checkpoint keeps weights, moments and the place in training") {
   saved.gradient_norm = 2.0 / 7;
   saved.tokens = 99;
   saved.steps = 11;
+  saved.threads = 5;
   saved.kept = {{800, 0.1 + 0.2}, {1200, 1e300}};
   TemporaryFolder folder;
   const std::string path = folder / "checkpoint.safetensors";
@@ -75,11 +77,11 @@ TEST_CASE("a checkpoint keeps weights, moments and the place in training") {
     };
     fill(adam.first_moments());
     fill(adam.second_moments());
-    save_checkpoint(run, adam, nullptr, saved, path);
+    save_checkpoint(run, adam, nullptr, saved, "text", path);
     Run other = make_run(small(precision));
     other.block.values().fill(0);
     nn::Adam restored(other.block);
-    CHECK(load_checkpoint(other, restored, nullptr, path) == saved);
+    CHECK(load_checkpoint(other, restored, nullptr, "text", path) == saved);
     CHECK(restored.steps() == 1234);
     CHECK(values(other.block.values()) == values(run.block.values()));
     CHECK(values(restored.first_moments()) == values(adam.first_moments()));
@@ -107,19 +109,25 @@ TEST_CASE("a damaged checkpoint is refused and changes nothing, neither weights 
        ": the model has no model/encoder.gru.bias_ih_l1: the file belongs to another model"},
       {[](SafetensorsFile& f) { f.metadata.erase("epoch"); }, ": this is not a checkpoint: its metadata has no 'epoch'"},
       {[](SafetensorsFile& f) { f.metadata.erase("kept"); }, ": this is not a checkpoint: its metadata has no 'kept'"},
+      {[](SafetensorsFile& f) { f.metadata.erase("checksum"); }, ": this is not a checkpoint: its metadata has no 'checksum'"},
+      {[](SafetensorsFile& f) { f.metadata["vocab.target"] = "0"; },
+       ": it was made with another vocab.target than the one beside it"},
+      {[](SafetensorsFile& f) { f.metadata["data"] = "other"; },
+       ": it was made with other training or validation text than the files of its config.toml hold now"},
       {[](SafetensorsFile& f) { f.metadata.clear(); }, ": this is not a checkpoint: its metadata has no 'format'"},
       {[](SafetensorsFile& f) { f.metadata["format"] = "99"; },
-       ": format 99 is not 2: it was written by another version of seqgrad"},
+       ": format 99 is not 3: it was written by another version of seqgrad"},
       {[](SafetensorsFile& f) { f.metadata["step"] = "12x"; }, ": 'step' is no number but '12x'"},
       {[](SafetensorsFile& f) { f.metadata["step"] = "1.5"; }, ": 'step' is no number but '1.5'"},
       {[](SafetensorsFile& f) { f.metadata["best_score"] = ""; }, ": 'best_score' is no number but ''"},
+      {[](SafetensorsFile& f) { f.metadata["batch"] = "-1"; }, ": 'batch' is -1, but cannot be negative"},
       {[](SafetensorsFile& f) { f.metadata["kept"] = "5 1.5 x 2"; }, ": 'kept' is no number but 'x'"},
       {[](SafetensorsFile& f) { f.metadata["kept"] = "5 1.5 6"; }, ": 'kept' is no number but ''"},
   };
   TemporaryFolder folder;
   Run run = make_run();
   nn::Adam adam(run.block);
-  save_checkpoint(run, adam, nullptr, {.epoch = 1, .step = 10}, folder / "good");
+  save_checkpoint(run, adam, nullptr, {.epoch = 1, .step = 10}, "text", folder / "good");
   run.block.values().fill(3);
   adam.first_moments().fill(4);
   adam.second_moments().fill(5);
@@ -131,20 +139,87 @@ TEST_CASE("a damaged checkpoint is refused and changes nothing, neither weights 
   };
   for (const Wrong& wrong : all) {
     const std::string path = changed(folder / "good", folder / "bad", wrong.change);
-    CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, path); }) == path + wrong.message);
+    CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, "text", path); }) == path + wrong.message);
     CHECK(untouched());
   }
   const std::string content = read_file(folder / "good");
   for (std::size_t size : {std::size_t{0}, std::size_t{7}, std::size_t{200}, content.size() / 2, content.size() - 1}) {
     const std::string path = folder.file("cut", std::string_view(content).substr(0, size));
-    CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, path); }).starts_with(path + ": "));
+    CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, "text", path); }).starts_with(path + ": "));
     CHECK(untouched());
   }
   save_weights(run, folder / "model");
-  CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, folder / "model"); }) ==
-        folder / "model" + ": format 1 is not 2: it was written by another version of seqgrad");
-  load_checkpoint(run, adam, nullptr, folder / "good");
+  CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, "text", folder / "model"); }) ==
+        folder / "model" + ": these are a model's weights, not a checkpoint");
+  load_checkpoint(run, adam, nullptr, "text", folder / "good");
   CHECK(!untouched());
+}
+
+TEST_CASE("checkpoints of earlier versions are read, without checksums") {
+  TemporaryFolder folder;
+  Run run = make_run();
+  nn::Adam adam(run.block);
+  Progress saved{.epoch = 3, .step = 30, .batch = 0, .validated = 30, .best_step = 20, .best_epoch = 2};
+  saved.best_score = 6.5;
+  saved.stalled = 1;
+  saved.threads = 4;
+  save_checkpoint(run, adam, nullptr, saved, "text", folder / "now");
+  saved.threads = 0;  // not known
+  const Values weights = values(run.block.values());
+  const std::string second = changed(folder / "now", folder / "second", [](SafetensorsFile& f) {
+    for (const char* key : {"checksum", "settings", "vocab.source", "vocab.target", "data", "threads"}) f.metadata.erase(key);
+    f.metadata["format"] = "2";
+  });
+  const auto first = [](SafetensorsFile& f) {
+    f.metadata = {
+        {"format", "1"}, {"epoch", "3"}, {"step", "30"}, {"best_epoch", "2"}, {"best_perplexity", f.metadata.at("best_score")}};
+  };
+  for (const std::string& path : {second, changed(folder / "now", folder / "first", first)}) {
+    run.block.values().fill(0);
+    CHECK(load_checkpoint(run, adam, nullptr, "other text", path) == saved);
+    CHECK(values(run.block.values()) == weights);
+    CHECK(adam.steps() == 30);
+  }
+  const std::string odd = changed(folder / "now", folder / "odd", [&](SafetensorsFile& f) {
+    first(f);
+    f.metadata["best_epoch"] = "4";
+  });
+  CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, "text", odd); }) == odd + ": 'best_epoch' is 4, but 'epoch' 3");
+}
+
+TEST_CASE("no flipped bit of a checkpoint or of a model goes unnoticed") {
+  TemporaryFolder folder;
+  Run run = make_run();
+  nn::Adam adam(run.block);
+  save_checkpoint(run, adam, nullptr, {.epoch = 1, .step = 10}, "text", folder / "checkpoint");
+  save_weights(run, folder / "model");
+  const Values weights = values(run.block.values());
+  SplitMix64 generator(3);
+  for (const char* name : {"checkpoint", "model"}) {
+    const std::string good = read_file(folder / name);
+    i64 refused = 0;
+    for (int i = 0; i < 1000; ++i) {
+      std::string bad = good;
+      const std::size_t place = i < 300 ? generator.below(900) : generator.below(good.size());  // the header's share is small
+      bad[place] = static_cast<char>(bad[place] ^ (1 << generator.below(8)));
+      const std::string path = folder.file("bad", bad);
+      const std::string message = message_of([&] {
+        if (std::string(name) == "model")
+          load_weights(run, path);
+        else
+          load_checkpoint(run, adam, nullptr, "text", path);
+      });
+      refused += !message.empty();
+      CAPTURE(place);
+      CHECK((message.starts_with(path + ": ") || message.empty()));
+      // Where the word "checksum" itself is hit the weights may be taken for another program's; they are whole.
+      if (message.empty()) CHECK(values(run.block.values()) == weights);
+      CHECK(message.find('\n') == message.npos);
+    }
+    CHECK(refused >= 985);
+    if (std::string(name) == "checkpoint") CHECK(refused == 1000);
+    load_weights(run, folder / "model");
+  }
 }
 
 TEST_CASE("a checkpoint keeps the moving average, and one without it is refused where it is wanted") {
@@ -155,14 +230,14 @@ TEST_CASE("a checkpoint keeps the moving average, and one without it is refused 
   run.block.values().fill(2);
   average.update(1);
   const Values expected = values(average.values());
-  save_checkpoint(run, adam, &average, {}, folder / "with");
-  save_checkpoint(run, adam, nullptr, {}, folder / "without");
+  save_checkpoint(run, adam, &average, {}, "text", folder / "with");
+  save_checkpoint(run, adam, nullptr, {}, "text", folder / "without");
   average.values().fill(0);
-  CHECK(message_of([&] { load_checkpoint(run, adam, &average, folder / "without"); }) ==
+  CHECK(message_of([&] { load_checkpoint(run, adam, &average, "text", folder / "without"); }) ==
         folder / "without" + ": ema/encoder.embedding.weight is missing: the file belongs to another model");
-  CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, folder / "with"); }) ==
+  CHECK(message_of([&] { load_checkpoint(run, adam, nullptr, "text", folder / "with"); }) ==
         folder / "with" + ": the model has no ema/encoder.embedding.weight: the file belongs to another model");
-  load_checkpoint(run, adam, &average, folder / "with");
+  load_checkpoint(run, adam, &average, "text", folder / "with");
   for (std::size_t i = 0; i < run.block.parameters().size(); ++i)
     CHECK(values(run.block.part(average.values(), i)) ==
           values(run.block.part(Tensor::from(expected, {static_cast<i64>(expected.size())}), i)));

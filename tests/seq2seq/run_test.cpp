@@ -92,7 +92,13 @@ TEST_CASE("a folder opens as the run that was saved") {
         "cannot read " + folder / "config.toml" + ": No such file or directory");
   words(8).save(path_in(path, "vocab.source"));
   CHECK(message_of([&] { open_run(path); }) ==
-        path + "/model.safetensors: encoder.embedding.weight has shape (13, 5), the model needs (12, 5)");
+        path + "/model.safetensors: it was trained with another vocab.source than the one beside it");
+  saved.source.save(path_in(path, "vocab.source"));
+  Settings wider = saved.settings;
+  wider.embedding = 6;
+  write_file(path_in(path, "config.toml"), to_toml(wider));
+  CHECK(message_of([&] { open_run(path); }) ==
+        path + "/model.safetensors: encoder.embedding.weight has shape (13, 5), the model needs (13, 6)");
 }
 
 TEST_CASE("weights that do not fit are refused by name and change nothing") {

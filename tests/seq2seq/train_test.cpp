@@ -10,8 +10,11 @@
 #include <functional>
 #include <limits>
 
+#include "kernels/threads.h"
 #include "seq2seq/checkpoint.h"
 #include "seq2seq/demo_corpus.h"
+#include "seq2seq/random.h"
+#include "seq2seq/report.h"
 #include "seq2seq/text.h"
 #include "tensor/file.h"
 #include "tests/temporary_folder.h"
@@ -126,6 +129,189 @@ TEST_CASE("stopped after any epoch and resumed is as never stopped, bit for bit"
     CHECK(read_file(parts + "/model.safetensors") == read_file(whole + "/model.safetensors"));
     CHECK(read_file(parts + "/checkpoint.safetensors") == read_file(whole + "/checkpoint.safetensors"));
     CHECK(count_lines(parts + "/metrics.jsonl") == 4);
+  }
+}
+
+namespace {
+
+struct Interruption {};
+
+// The run's files, without the times in its metrics.
+std::vector<std::string> files_of(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const char* name : {"/model.safetensors", "/checkpoint.safetensors"}) files.push_back(read_file(folder + name));
+  for (const ValidationReport& one : read_metrics(folder + "/metrics.jsonl"))
+    files.push_back(fmt::format("{} {} {} {} {} {} {} {}", one.epoch, one.step, one.train_loss, one.validation_perplexity,
+                                one.validation_bleu, one.learning_rate, one.gradient_norm, one.best));
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("stopped at any step or within a validation, and resumed, is as never stopped, bit for bit") {
+  for (const char* cell : {"gru", "lstm"})
+    for (const i64 count : {1, 2}) {
+      CAPTURE(cell);
+      CAPTURE(count);
+      TemporaryFolder folder;
+      set_threads(static_cast<int>(count));
+      Settings settings = small(4);
+      settings.cell = cell;
+      settings.teacher_forcing = 0.7;
+      settings.word_dropout = 0.1;
+      settings.batch = 12;
+      settings.accumulate = 2;
+      settings.schedule = "plateau";
+      settings.learning_rate = 0.05;
+      settings.warmup = 5;
+      settings.validate_every = 7;
+      settings.validate_by = "bleu";
+      settings.patience = 4;
+      settings.ema = 0.8;
+      settings.keep_best = 2;
+      settings.average = 2;
+      Task straight(settings);
+      const std::string whole = folder / "whole", parts = folder / "parts", killed = folder / "killed";
+      for (const std::string& path : {whole, parts, killed}) std::filesystem::create_directory(path);
+      const TrainingEnd expected = Trainer().train(straight.run, straight.data, whole);
+
+      SplitMix64 generator(7);
+      TrainingEnd end;
+      i64 stops = 0;
+      for (bool resume = false;; resume = true) {
+        Task task(settings);
+        if (resume) task.run.block.values().fill(7);  // all comes from the checkpoint
+        Trainer trainer;
+        u64 left = 4 + generator.below(9);
+        trainer.stop = [&] { return left-- == 0; };
+        end = trainer.train(task.run, task.data, parts, resume);
+        if (end.reason != TrainingEnd::Reason::stopped) break;
+        ++stops;
+      }
+      CHECK(stops >= 4);
+      CHECK(end.reason == expected.reason);
+      CHECK(end.averaged == expected.averaged);
+      CHECK(files_of(parts) == files_of(whole));
+
+      // Killed: nothing is saved at the end, and the steps since the last checkpoint are done again.
+      settings.checkpoint_every = 3;
+      i64 kills = 0, done = 0;
+      for (bool resume = false;; resume = true) {
+        Task task(settings);
+        Trainer trainer;
+        u64 left = 4 + generator.below(9);
+        bool first = true;
+        trainer.on_step = [&](const StepReport& report) {
+          if (first) CHECK(report.step >= done - 3);  // no more than an interval is done again, and the step under way
+          first = false;
+          done = report.step;
+          if (left-- == 0) throw Interruption();
+        };
+        try {
+          trainer.train(task.run, task.data, killed, resume);
+          break;
+        } catch (const Interruption&) {
+          ++kills;
+        }
+      }
+      CHECK(kills >= 2);
+      CHECK(files_of(killed) == files_of(whole));
+    }
+  set_threads(0);
+}
+
+TEST_CASE("a resumed run keeps its settings, words and text, and may end otherwise") {
+  TemporaryFolder folder;
+  const std::string run = folder.path.string();
+  Settings settings = small(1);
+  Task task(settings);
+  start_folder(task.run, run);
+  task.train(run);
+  const std::string path = run + "/checkpoint.safetensors";
+  const std::vector<std::string> before = files_of(run);
+  const auto resumed = [&](const Settings& with, const std::function<void(Task&)>& change = {}) {
+    Task other(with);
+    if (change) change(other);
+    return message_of([&] { other.train(run, true); });
+  };
+  Settings changed = settings;
+  changed.dropout = 0.3;
+  CHECK(resumed(changed) == path + ": it was made with dropout = 0.2, but now dropout = 0.3: a resumed run keeps its settings");
+  changed = settings;
+  changed.seed = 2;
+  CHECK(resumed(changed) == path + ": it was made with seed = 1, but now seed = 2: a resumed run keeps its settings");
+  const std::string other_text =
+      path + ": it was made with other training or validation text than the files of its config.toml hold now";
+  CHECK(resumed(settings, [](Task& t) { t.data.train.pop_back(); }) == other_text);
+  CHECK(resumed(settings, [](Task& t) { std::swap(t.data.train[0], t.data.train[1]); }) == other_text);
+  CHECK(resumed(settings, [](Task& t) { t.data.valid[0].target[0] ^= 1; }) == other_text);
+  CHECK(files_of(run) == before);
+  changed = settings;
+  changed.epochs = 2;
+  changed.train_source = "moved.de";
+  changed.checkpoint_every = 5;
+  CHECK(resumed(changed) == "");
+  CHECK(files_of(run) != before);
+}
+
+TEST_CASE("what cannot be written is said, tried again, and lost to no step") {
+  TemporaryFolder folder;
+  Settings settings = small(4);
+  settings.validate_every = 10;
+  settings.checkpoint_every = 5;
+  settings.keep_last = 2;
+  const std::string whole = folder / "whole", run = folder / "run", away = folder / "away";
+  std::filesystem::create_directory(whole);
+  std::filesystem::create_directory(run);
+  Task straight(settings);
+  straight.train(whole);
+
+  const std::string missing = fmt::format(
+      "cannot write {}/checkpoint.safetensors: No such file or directory; the checkpoint "
+      "of step 10 stays, training goes on and tries again with the next",
+      run);
+  const std::string no_model = fmt::format(
+      "cannot write {}/kept/step-20.safetensors: No such file or directory; the checkpoint "
+      "of step 10 stays, training goes on and tries again with the next",
+      run);
+  std::vector<std::string> remarks;
+  Task task(settings);
+  Trainer trainer;
+  trainer.on_remark = [&](const std::string& text) { remarks.push_back(text); };
+  trainer.on_step = [&](const StepReport& report) {
+    if (report.step == 12) std::filesystem::rename(run, away);
+    if (report.step == 27) std::filesystem::rename(away, run);
+  };
+  trainer.train(task.run, task.data, run);
+  CHECK(remarks == std::vector<std::string>{missing, no_model, no_model});  // of steps 15, 20, 25
+  CHECK(files_of(run) == files_of(whole));
+  for (const i64 step : {30, 40}) CHECK(read_file(kept_path(run, step)) == read_file(kept_path(whole, step)));
+  CHECK_FALSE(std::filesystem::exists(kept_path(run, 20)));
+
+  SUBCASE("the last one fails the work") {
+    settings.epochs = 5;
+    Task last(settings);
+    trainer.on_step = [&](const StepReport& report) {
+      if (report.step == 48) std::filesystem::rename(run, away);
+    };
+    const auto failure = failure_of([&] { trainer.train(last.run, last.data, run, true); });
+    CHECK(failure.first.starts_with("cannot write " + run));
+    CHECK(failure.first.ends_with(": No such file or directory; the checkpoint of step 45 stays"));
+    CHECK(failure.second);
+    CHECK(files_of(away).size() == 2 + 4);
+  }
+  SUBCASE("and so does the first, if that is asked for") {
+    settings.stop_on_save_failure = true;
+    const std::string other = folder / "other";
+    std::filesystem::create_directory(other);
+    Task first(settings);
+    trainer.on_step = [&](const StepReport& report) {
+      if (report.step == 7) std::filesystem::rename(other, folder / "gone");
+    };
+    const auto failure = failure_of([&] { trainer.train(first.run, first.data, other); });
+    CHECK(failure.first == fmt::format("cannot write {}/kept/step-10.safetensors: No such file or directory; the checkpoint of "
+                                       "step 5 stays",
+                                       other));
   }
 }
 
@@ -551,6 +737,10 @@ TEST_CASE("training that diverges fails by step, and leaves the files of the epo
 
     Task good(small(1));
     good.train(folder.path.string());
+    // A resumed run keeps its learning rate, so that one is forgotten here.
+    SafetensorsFile checkpoint = read_safetensors(folder / "checkpoint.safetensors");
+    checkpoint.metadata["settings"] = "";
+    write_safetensors(folder / "checkpoint.safetensors", checkpoint.tensors, checkpoint.metadata, true);
     const auto files = [&] {
       return std::vector{read_file(folder / "model.safetensors"), read_file(folder / "checkpoint.safetensors"),
                          read_file(folder / "metrics.jsonl")};
@@ -589,7 +779,7 @@ TEST_CASE("text is prepared once, and a resumed run takes its own vocabulary") {
 
   folder.file("train.de", "die frau die frau die frau\ndie frau\n");
   folder.file("train.en", "the woman\nthe woman\n");
-  const Prepared resumed = prepare_resumed(folder / "run");
+  const Prepared resumed = prepare_resumed(settings, folder / "run");
   CHECK(resumed.run->source == prepared.run->source);
   CHECK(resumed.run->target == prepared.run->target);
   CHECK(resumed.data.train.size() == 1);

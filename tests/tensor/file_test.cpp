@@ -159,3 +159,15 @@ TEST_CASE("a device is written directly") {
   CHECK_NOTHROW(write_file("/dev/null", "x"));
   CHECK(std::filesystem::is_character_file("/dev/null"));
 }
+
+TEST_CASE("what a killed process left of its files is removed, and nothing else") {
+  TemporaryFolder folder;
+  for (const char* name : {"a.tmp-12-0", "model.safetensors.tmp-99999-17"}) folder.file(name, "x");
+  for (const char* name :
+       {"a", "a.tmp", ".tmp-12-0", "a.tmp-12", "a.tmp-12-", "a.tmp--0", "a.tmp-1-2-3", "a.tmp-1x-0", "tmp-12-0"})
+    folder.file(name, "x");
+  remove_unfinished_files(folder.path.string());
+  CHECK(entries(folder) == 9);
+  CHECK_FALSE(std::filesystem::exists(folder / "a.tmp-12-0"));
+  remove_unfinished_files(folder / "none");
+}
