@@ -5,7 +5,6 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <limits>
 #include <unordered_map>
 
 #include "kernels/error.h"
@@ -123,9 +122,10 @@ i64 pieces_of(const std::string& model) {
   return processor.LoadFromSerializedProto(model).ok() ? processor.GetPieceSize() : 0;
 }
 
-// A model of single characters.
+// A model of single characters. SentencePiece counts to the size asked for, so this is no more than there can be.
 std::string characters_of(const Texts& texts, double coverage, std::size_t most = all_lines) {
-  return train(texts, "char", std::numeric_limits<int>::max(), coverage, false, most).model;
+  constexpr i64 code_points = 0x110000;
+  return train(texts, "char", code_points + Vocabulary::specials, coverage, false, most).model;
 }
 
 // Whether anything is left of the lines once SentencePiece has normalised them. It ends the program where nothing is.
