@@ -1,6 +1,5 @@
 // cuda::NAME in a build without CUDA: an error that says how to get it. Generated from ops.def.
-#ifndef SEQGRAD_CUDA
-
+#include "kernels/cuda.h"
 #include "kernels/error.h"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
@@ -16,6 +15,25 @@ namespace cuda {
 [[noreturn]] static void refuse(const char* name) {
   throw_error("[{}] this build has no CUDA support: configure with -DSEQGRAD_CUDA=ON, or use --device cpu", name);
 }
+
+// Nothing below is reached before require(), which has refused.
+bool built() { return false; }
+std::string why_unavailable() { return "this build has no CUDA support (configure with -DSEQGRAD_CUDA=ON)"; }
+void require() { throw_error("no CUDA device can be used: {}; use --device cpu", why_unavailable()); }
+std::string device_name() { refuse("device_name"); }
+void* allocate(std::size_t bytes) {
+  if (bytes == 0) return nullptr;
+  refuse("allocate");
+}
+void release(void* data, std::size_t bytes) {}
+void upload(void* to, const void* from, std::size_t bytes) { refuse("upload"); }
+void download(void* to, const void* from, std::size_t bytes) { refuse("download"); }
+void copy(void* to, const void* from, std::size_t bytes) { refuse("copy"); }
+void set_bytes(void* data, int value, std::size_t bytes) { refuse("set_bytes"); }
+void synchronize() {}
+void allow_tf32(bool allowed) { refuse("allow_tf32"); }
+Statistics statistics() { return {}; }
+void set_cache_limit(std::size_t bytes) {}
 
 #define SEQGRAD_KERNEL(name, parameters, arguments) \
   template <class T>                                \
@@ -56,5 +74,3 @@ SEQGRAD_BINARY_OPS(SEQGRAD_INSTANTIATE_BINARY)
 
 }  // namespace cuda
 }  // namespace seqgrad::kernels
-
-#endif

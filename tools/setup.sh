@@ -21,7 +21,7 @@ fail() {
 }
 
 libraries=(libopenblas-openmp-dev libfmt-dev doctest-dev libcli11-dev nlohmann-json3-dev zlib1g-dev libsleef-dev libtomlplusplus-dev libicu-dev
-  libsentencepiece-dev libxxhash-dev)
+  libsentencepiece-dev libxxhash-dev libboost-context-dev)
 packages=("${libraries[@]}" "$@")
 # A program may come from elsewhere than a package: it only has to be there.
 command -v cmake >/dev/null || packages+=(cmake)

@@ -1,12 +1,14 @@
-// Conformance: every routine of ops.def, at every CPU level, against the plain loops of v1 on awkward input.
+// Conformance: every routine of ops.def, at every CPU level and on every device, against the plain loops of v1 on awkward
+// input.
 //
 //   CONFORMANCE(softmax) {                       // body of a template over T, with `tested`: the routines on trial
 //     const auto x = random<T>(12);
 //     agree(tested, [&](const Routines<T>& r, Outputs<T>& out) { r.softmax(x.data(), out.fresh(12), 3, 4); });
 //   }
 //
-// agree() runs the lambda with v1, then with the tested routines on one thread and on two. Values must be close, bits must
-// not depend on the number of threads, "=" outputs start as NaN, and the memory around each output must stay as it was.
+// agree() runs the lambda with v1, then with the tested routines on one thread and on two (on a device: with v1 in double, then
+// in several orders of its threads). Values must be close, bits must not depend on the number of threads or their order, "="
+// outputs start as NaN, and the memory around each output must stay as it was.
 // Not thread-safe.
 #pragma once
 
@@ -45,7 +47,12 @@ struct Level {
   Routines<float> floats;
   Routines<double> doubles;
 };
-const std::vector<Level>& levels();  // those that this CPU has, and the one that cpu:: chooses
+const std::vector<Level>& levels();  // those that this CPU has, or the device
+
+// What must not change a bit: vary(0) to vary(variations() - 1) set the number of threads, or the order in which they run.
+int variations();
+void vary(int variation);
+void vary_no_more();
 
 template <class T>
 constexpr T nan = std::numeric_limits<T>::quiet_NaN();
@@ -134,23 +141,29 @@ double default_tolerance() {
   return std::is_same_v<T, float> ? 1e-5 : 1e-13;
 }
 
+inline i64 inputs_compared = 0;  // so far
+
 // What is wrong with the routines on trial, or "". `factor` widens the tolerance where long sums are rounded;
 // same_bits = false where BLAS splits sums among its threads.
 template <class T, class Run>
 std::string disagreement(const Routines<T>& tested, const Run& run, double factor = 1, bool same_bits = true) {
   const double tolerance = factor * default_tolerance<T>();
-  Outputs<T> expected, one, two;
-  set_threads(1);
+  ++inputs_compared;
+  Outputs<T> expected, first;
+  vary(0);
   run(v1_routines<T>(), expected);
-  run(tested, one);
-  set_threads(2);
-  run(tested, two);
-  set_threads(0);
-  for (const std::string& fault : {one.overrun(), two.overrun(), one.difference(expected, tolerance),
-                                   same_bits ? two.other_bits(one) : two.difference(expected, tolerance)}) {
-    if (!fault.empty()) return fault;
+  run(tested, first);
+  std::string fault = first.overrun();
+  if (fault.empty()) fault = first.difference(expected, tolerance);
+  for (int i = 1; fault.empty() && i < variations(); ++i) {
+    Outputs<T> again;
+    vary(i);
+    run(tested, again);
+    fault = again.overrun();
+    if (fault.empty()) fault = same_bits ? again.other_bits(first) : again.difference(expected, tolerance);
   }
-  return "";
+  vary_no_more();
+  return fault;
 }
 
 template <class T, class Run>

@@ -1,6 +1,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "kernels/cuda.h"
 #include "kernels/error.h"
 #include "tests/kernels/conformance.h"
 
@@ -19,9 +20,14 @@ TEST_CASE("by device: the CPU computes, and without CUDA the error says what to 
   unary<Exp>.run<float>(Device::cpu, x, y, 2);
   CHECK(y[0] == doctest::Approx(std::exp(1.0)));
   if (cuda_available()) return;
-  const std::string advice = " this build has no CUDA support: configure with -DSEQGRAD_CUDA=ON, or use --device cpu";
-  CHECK_THROWS_WITH_AS(affine.run<float>(Device::cuda, x, y, 2, 1, 2), ("[affine]" + advice).c_str(), Error);
-  CHECK_THROWS_WITH_AS(unary<Exp>.run<float>(Device::cuda, x, y, 2), ("[exp]" + advice).c_str(), Error);
+  std::string of_affine = "no CUDA device can be used: " + cuda::why_unavailable() + "; use --device cpu", of_exp = of_affine;
+  if (!cuda::built()) {
+    const std::string advice = " this build has no CUDA support: configure with -DSEQGRAD_CUDA=ON, or use --device cpu";
+    of_affine = "[affine]" + advice;
+    of_exp = "[exp]" + advice;
+  }
+  CHECK_THROWS_WITH_AS(affine.run<float>(Device::cuda, x, y, 2, 1, 2), of_affine.c_str(), Error);
+  CHECK_THROWS_WITH_AS(unary<Exp>.run<float>(Device::cuda, x, y, 2), of_exp.c_str(), Error);
 }
 
 TEST_CASE("set_threads") {

@@ -1,4 +1,13 @@
 #include "tests/kernels/conformance.h"
+#ifdef SEQGRAD_TEST_CUDA
+#include "tests/cuda/device_routines.h"
+#define SEQGRAD_TESTED_LEVELS(X) X(on_device)
+#else
+#define SEQGRAD_TESTED_LEVELS(X) X(avx2) X(avx512)
+namespace seqgrad::kernels {
+namespace reference = v1;
+}
+#endif
 
 namespace seqgrad::kernels::test {
 
@@ -96,24 +105,23 @@ static void agree_binary(const char* name, const Families<T>& level, const Famil
 
 template <class T>
 static void agree_elementwise(const std::string& level) {
-#define SEQGRAD_AGREE(Op, name)                                                                                  \
-  {                                                                                                              \
-    const bool positive = std::is_same_v<Op, Log> || std::is_same_v<Op, Sqrt>;                                   \
-    if (level == "avx2") {                                                                                       \
-      agree_unary<T>(#name, SEQGRAD_UNARY_FAMILIES(avx2, Op, T), SEQGRAD_UNARY_FAMILIES(v1, Op, T), positive);   \
-    } else if (level == "avx512") {                                                                              \
-      agree_unary<T>(#name, SEQGRAD_UNARY_FAMILIES(avx512, Op, T), SEQGRAD_UNARY_FAMILIES(v1, Op, T), positive); \
-    }                                                                                                            \
+#define SEQGRAD_AGREE(Op, name)             \
+  {                                         \
+    const char* const function = #name;     \
+    using Functor = Op;                     \
+    SEQGRAD_TESTED_LEVELS(SEQGRAD_AGREE_AT) \
   }
+#define SEQGRAD_AGREE_AT(tested)                                                                                        \
+  if (level == #tested)                                                                                                 \
+    agree_unary<T>(function, SEQGRAD_UNARY_FAMILIES(tested, Functor, T), SEQGRAD_UNARY_FAMILIES(reference, Functor, T), \
+                   std::is_same_v<Functor, Log> || std::is_same_v<Functor, Sqrt>);
   SEQGRAD_UNARY_OPS(SEQGRAD_AGREE)
-#undef SEQGRAD_AGREE
-#define SEQGRAD_AGREE(Op, name)                                                                         \
-  if (level == "avx2") {                                                                                \
-    agree_binary<T>(#name, SEQGRAD_BINARY_FAMILIES(avx2, Op, T), SEQGRAD_BINARY_FAMILIES(v1, Op, T));   \
-  } else if (level == "avx512") {                                                                       \
-    agree_binary<T>(#name, SEQGRAD_BINARY_FAMILIES(avx512, Op, T), SEQGRAD_BINARY_FAMILIES(v1, Op, T)); \
-  }
+#undef SEQGRAD_AGREE_AT
+#define SEQGRAD_AGREE_AT(tested) \
+  if (level == #tested)          \
+    agree_binary<T>(function, SEQGRAD_BINARY_FAMILIES(tested, Functor, T), SEQGRAD_BINARY_FAMILIES(reference, Functor, T));
   SEQGRAD_BINARY_OPS(SEQGRAD_AGREE)
+#undef SEQGRAD_AGREE_AT
 #undef SEQGRAD_AGREE
 }
 

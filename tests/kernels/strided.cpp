@@ -156,9 +156,9 @@ TEST_CASE("a sum of ten million floats keeps its digits") {
   const i64 shape[2] = {n / 1000, 1000}, rows[2] = {1000, 1}, into_row[2] = {0, 1};
   const auto check = [&](const char* name, const Routines<float>& r) {
     INFO(name);
-    float y = 0;
-    r.add_strided(1, x.data(), &one, &y, &zero, &n, 1);
-    CHECK(std::abs(y - exact) < 1e-6 * exact);
+    std::vector<float> y(1);
+    r.add_strided(1, x.data(), &one, y.data(), &zero, &n, 1);
+    CHECK(std::abs(y[0] - exact) < 1e-6 * exact);
     std::vector<float> row(1000);
     r.add_strided(1, x.data(), rows, row.data(), into_row, shape, 2);
     double total = 0;
