@@ -18,14 +18,14 @@ double dot(const std::vector<double>& entries, const std::vector<Tensor>& cotang
 
 }  // namespace
 
-// In its scope the parameters have another element type.
+// In its scope the parameters have another element type and are on the device that computes.
 class CheckedPoint::WithType {
  public:
   WithType(const std::vector<Parameter*>& parameters, DType dtype) : parameters_(parameters) {
     for (Parameter* parameter : parameters_) {
       before_.emplace_back(parameter->value, parameter->grad);
-      if (parameter->value.dtype() == dtype) continue;
-      parameter->value = parameter->value.to(dtype);
+      if (parameter->value.dtype() == dtype && parameter->value.device() == default_device()) continue;
+      parameter->value = parameter->value.to(dtype).to(default_device());
       parameter->grad = zeros_like(parameter->value);
     }
   }
@@ -60,6 +60,7 @@ CheckedPoint::CheckedPoint(const GradcheckFunction& f, const std::vector<NamedTe
     parameter->value.copy_from(rounded(originals_.back()));
     arguments_.push_back({parameter->name, parameter->value});
   }
+  const WithType typed(parameters_, DType::f64);
   Tape tape;
   std::vector<Var> vars;
   const std::vector<Var> outputs = call(tape, false, DType::f64, vars);
@@ -75,7 +76,7 @@ std::vector<Var> CheckedPoint::call(Tape& tape, bool with_gradients, DType dtype
   if (inputs.empty()) {
     auto argument = arguments_.begin();
     for (const Tensor& constant : constants_) {
-      const Tensor value = constant.defined() ? constant : argument++->value.to(dtype);
+      const Tensor value = constant.defined() ? constant : argument++->value.to(dtype).to(default_device());
       inputs.push_back(with_gradients && !constant.defined() ? tape.leaf(value) : tape.constant(value));
     }
   }
@@ -98,19 +99,21 @@ std::vector<Tensor> CheckedPoint::gradients(DType dtype, int copies, TapeProbe* 
     for (std::size_t i = 0; i < more.size(); ++i) {
       if (only && i != *only) continue;
       outputs.push_back(more[i]);
-      cotangents.push_back(cotangents_[i].to(more[i].dtype()));
+      cotangents.push_back(cotangents_[i].to(more[i].dtype()).to(default_device()));
     }
   }
   tape.backward(outputs, cotangents);
   std::vector<Tensor> all;
   for (const Var& input : inputs)
-    if (input.requires_grad()) all.push_back(input.grad().to(DType::f64).clone());
+    if (input.requires_grad()) all.push_back(input.grad().to(Device::cpu).to(DType::f64).clone());
   for (const Parameter* parameter : parameters_)
-    all.push_back(parameter->has_grad ? parameter->grad.to(DType::f64).clone() : zeros(parameter->value.shape(), DType::f64));
+    all.push_back(parameter->has_grad ? parameter->grad.to(Device::cpu).to(DType::f64).clone()
+                                      : zeros(parameter->value.shape(), DType::f64));
   return all;
 }
 
 std::vector<double> CheckedPoint::outputs(TapeProbe* probe) {
+  const WithType typed(parameters_, DType::f64);
   Tape tape;
   tape.set_probe(probe);
   std::vector<Var> inputs;

@@ -26,6 +26,7 @@ Recurrence::Recurrence(const char* op, i64 gates, const Var& x, const RecurrentW
     if (n < 0 || n > steps) throw_error("[{}] length {} of row {} is outside 0..{}", op, n, b, steps);
     for (i64 t = 0; t < n; ++t) active_[static_cast<std::size_t>(t)] = b + 1;
   }
+  lengths = lengths.to(x.value().device());  // for every step's kernel
 }
 
 void Recurrence::check_state(const char* name, const Var& state) const {

@@ -127,7 +127,7 @@ constexpr NamedKind kinds[] = {{"none", AttentionKind::none},
 
 AttentionMemory Attention::prepare(const Var& values, const Tensor& mask) const {
   check_mask(mask, values.size(0), values.size(1));
-  AttentionMemory memory{values, keys(values), mask, {}, {}};
+  AttentionMemory memory{values, keys(values), mask.to(values.value().device()), {}, {}};
   complete(memory);
   return memory;
 }

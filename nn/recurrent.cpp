@@ -22,7 +22,7 @@ RecurrentState gru_reset_before_step(const Var& gi, const Var& h, const Recurren
 }
 
 // 1 for the rows that are running at position t, else 0, as (B, 1). Undefined where all are.
-Tensor running(const Tensor& lengths, i64 t, DType dtype) {
+Tensor running(const Tensor& lengths, i64 t, DType dtype, Device device) {
   if (!lengths.defined()) return {};
   const std::vector<i64> length = lengths.to_vector<i64>();
   std::vector<double> flags;
@@ -31,7 +31,7 @@ Tensor running(const Tensor& lengths, i64 t, DType dtype) {
     flags.push_back(t < n);
     all &= t < n;
   }
-  return all ? Tensor() : Tensor::from(flags, {static_cast<i64>(flags.size()), 1}).to(dtype);
+  return all ? Tensor() : Tensor::from(flags, {static_cast<i64>(flags.size()), 1}).to(dtype).to(device);
 }
 
 // A cell without a fused operation: finished rows keep their state and put out 0.
@@ -49,7 +49,7 @@ RecurrentOutput stepwise(Cell cell, const Var& x, const RecurrentState& initial,
     const i64 t = reverse ? steps - 1 - i : i;
     const Var next = step(cell, select(gates, 1, t), {h}, w).h;
     Var& output = outputs[static_cast<std::size_t>(t)];
-    if (const Tensor flags = running(lengths, t, x.dtype()); flags.defined()) {
+    if (const Tensor flags = running(lengths, t, x.dtype(), x.value().device()); flags.defined()) {
       const Var on = tape.constant(flags);
       output = next * on;
       h = output + h * (1.0 - on);

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/threads.h"
 #include "seq2seq/random.h"
@@ -29,25 +30,38 @@ double quantile(std::vector<double> values, double q) {
 }
 double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
+// Waits for a device, which computes while the host goes on.
+void finish() {
+  if (default_device() != Device::cpu) kernels::cuda::synchronize();
+}
+
 // Square enough and large enough that the library is at its best. Here and below memory is given back at once, so that the
 // training that is measured finds what it left.
 double product_gflops() {
   const i64 n = 1536;
-  const Tensor a = randn({n, n}), b = randn({n, n}), c({n, n});
-  matmul_into(a, b, 0, c);
+  const Device device = default_device();
+  const Tensor a = randn({n, n}).to(device), b = randn({n, n}).to(device), c({n, n}, DType::f32, device);
+  const auto multiply = [&] {
+    matmul_into(a, b, 0, c);
+    finish();
+  };
+  multiply();
   const auto start = Clock::now();
   int count = 0;
   do {
-    matmul_into(a, b, 0, c);
+    multiply();
     ++count;
   } while (seconds_since(start) < 0.15);
   return 2e-9 * static_cast<double>(n * n * n * count) / seconds_since(start);
 }
 
 double copy_rate() {
-  const Tensor from = ones({i64{1} << 23}), to = zeros({i64{1} << 23});
+  const Dims size{i64{1} << 23};
+  const Tensor from = ones(size, DType::f32, default_device()), to = zeros(size, DType::f32, default_device());
+  finish();
   const auto start = Clock::now();
   to.copy_from(from);
+  finish();
   return 2e-9 * 4 * static_cast<double>(from.numel()) / seconds_since(start);
 }
 
@@ -163,12 +177,14 @@ TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 
   std::vector<double> seconds, peaks{product_gflops()}, copies{copy_rate()};
   double tokens = 0, flops = 0, total = 0, page_faults = 0, allocations = 0;
   const double resident = resident_megabytes();
+  finish();
   for (i64 i = 0; i < count; ++i) {
     const rusage before = resources();
     const std::size_t calls_before = memory_statistics().system_calls;
     const auto start = Clock::now();
     const Batch batch = steps.next_batch();
     steps.train(batch);
+    finish();
     seconds.push_back(seconds_since(start));
     total += seconds.back();
     page_faults += static_cast<double>(resources().ru_minflt - before.ru_minflt);
@@ -179,6 +195,7 @@ TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 
     steps.forget();
     peaks.push_back(product_gflops());
     copies.push_back(copy_rate());
+    if (default_device() != Device::cpu) continue;  // where routines take their time unseen by the host
     kernels::start_profile();
     const auto profile_start = Clock::now();
     const Batch profiled = steps.same_batch();
@@ -201,12 +218,15 @@ TrainBenchmark bench_train(Run& run, const std::vector<EncodedPair>& pairs, i64 
   result.copy_gigabytes_per_second = median(copies);
   result.share_of_peak = result.gflops / result.peak_gflops;
   result.peak_memory_megabytes = static_cast<double>(resources().ru_maxrss) / 1024;
-  result.tensor_memory_megabytes = static_cast<double>(memory_statistics().peak) / megabyte;
+  const std::size_t peak = memory_statistics().peak;
+  result.tensor_memory_megabytes =
+      static_cast<double>(default_device() == Device::cpu ? peak : kernels::cuda::statistics().peak) / megabyte;
   const Tensor& weights = run.block.values();
   result.parameter_memory_megabytes =
       4 * static_cast<double>(weights.numel()) * static_cast<double>(size_of(weights.dtype())) / megabyte;
   result.threads = threads();
   result.cpu_level = kernels::cpu_level();
+  if (default_device() != Device::cpu) result.device = kernels::cuda::device_name();
   return result;
 }
 

@@ -37,6 +37,7 @@ struct TrainBenchmark {
   Breakdown breakdown;  // of further steps on some of the batches: a profile costs a little time
   int threads = 0;
   std::string cpu_level;
+  std::string device;  // "" for the CPU
 };
 
 // Trains on `pairs` for the given number of steps after a warm-up on four batches and on the largest of all; every fifth step

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/threads.h"
 #include "seq2seq/benchmark.h"
@@ -104,7 +105,7 @@ DecodeBenchmark bench_decode(const Run& run, const std::vector<std::vector<std::
   getrusage(RUSAGE_SELF, &usage);
   result.peak_memory_megabytes = static_cast<double>(usage.ru_maxrss) / 1024;
   result.threads = threads();
-  result.cpu_level = kernels::cpu_level();
+  result.cpu_level = default_device() == Device::cpu ? kernels::cpu_level() : kernels::cuda::device_name();
   return result;
 }
 

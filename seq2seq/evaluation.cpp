@@ -30,7 +30,7 @@ FreeRunning free_running(const Run& run, const std::vector<EncodedPair>& pairs, 
       sum.negative_log_likelihood +=
           cross_entropy(out.logits, Tensor::from<i64>(expected, {batch.size}), options).value().item();
       const Tensor logits = out.logits.value();
-      const Tensor best({batch.size}, logits.dtype()), index({batch.size}, DType::i64);
+      const Tensor best({batch.size}, logits.dtype(), logits.device()), index({batch.size}, DType::i64, logits.device());
       launch(kernels::max_reduce, logits, best, index, batch.size, logits.size(1), i64{1});
       words = index.to_vector<i64>();
     }

@@ -25,7 +25,7 @@ Tensor unary(const Tensor& x) {
 
 template <class Op>
 Tensor binary(const Tensor& a, const Tensor& b) {
-  const Tensor y(a.shape(), a.dtype());
+  const Tensor y(a.shape(), a.dtype(), a.device());
   launch(kernels::binary<Op>, a, a.strides(), b, b.strides(), y, y.shape(), i64{a.dim()});
   return y;
 }
@@ -33,6 +33,13 @@ Tensor binary(const Tensor& a, const Tensor& b) {
 // to[i, :] = from[index(i), :] for rows of one width.
 template <class Index>
 void copy_rows(const Tensor& from, const Tensor& to, Index index) {
+  if (to.device() != Device::cpu) {
+    std::vector<i64> rows;
+    for (i64 i = 0; i < to.size(0); ++i) rows.push_back(index(i));
+    const Tensor gathered(to.shape(), to.dtype(), to.device());
+    launch(kernels::gather_rows, from.contiguous(), std::span<const i64>(rows), gathered, to.size(0), to.size(1));
+    return to.copy_from(gathered);
+  }
   dispatch(to.dtype(), [&]<class T>() {
     const T* source = from.data<T>();
     T* target = to.mutable_data<T>();
@@ -90,7 +97,7 @@ Tensor stacked(const std::vector<Tensor>& parts) {
   Dims shape = parts[0].shape();
   shape[0] = 0;
   for (const Tensor& part : parts) shape[0] += part.size(0);
-  const Tensor whole(shape, parts[0].dtype());
+  const Tensor whole(shape, parts[0].dtype(), parts[0].device());
   i64 at = 0;
   for (const Tensor& part : parts) {
     whole.slice(0, at, at + part.size(0)).copy_from(part);
@@ -106,7 +113,7 @@ Tensor stacked(const std::vector<Tensor>& parts) {
 PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias)
     : in_(weight.size(1)),
       out_(weight.size(0)),
-      packed_({kernels::packed_size(out_, in_)}, weight.dtype()),
+      packed_({kernels::packed_size(out_, in_)}, weight.dtype(), weight.device()),
       bias_(bias.defined() ? bias.contiguous() : bias) {
   launch(kernels::pack_linear, weight, stride(weight), packed_, out_, in_);
 }
@@ -116,7 +123,7 @@ void PackedLinear::operator()(const Tensor& x, const Tensor& y, bool accumulate)
 }
 
 Tensor PackedLinear::operator()(const Tensor& x) const {
-  const Tensor y({x.size(0), out_}, x.dtype());
+  const Tensor y({x.size(0), out_}, x.dtype(), x.device());
   (*this)(x, y);
   return y;
 }
@@ -131,7 +138,7 @@ GateTable::GateTable(const Tensor& embedding, const Tensor& weight, const Tensor
 bool GateTable::reserve(i64 rows) {
   if (table_.defined() && rows <= table_.size(0)) return true;
   if (rows > most_) return false;
-  const Tensor larger({std::min(most_, std::max<i64>(2 * rows, 64)), product_.out()}, embedding_.dtype());
+  const Tensor larger({std::min(most_, std::max<i64>(2 * rows, 64)), product_.out()}, embedding_.dtype(), embedding_.device());
   if (count_ > 0) rows_of(larger, 0, count_).copy_from(rows_of(table_, 0, count_));
   table_ = larger;
   return true;
@@ -150,8 +157,8 @@ Tensor GateTable::operator()(const std::vector<i64>& words) {
   if (!room)
     for (const i64 word : fresh) places_[static_cast<std::size_t>(word)] = -1;
   const auto product = [&](const std::vector<i64>& ids) {
-    const Tensor embedded({static_cast<i64>(ids.size()), embedding_.size(1)}, embedding_.dtype());
-    launch(kernels::gather_rows, embedding_, ids.data(), embedded, embedded.size(0), embedded.size(1));
+    const Tensor embedded({static_cast<i64>(ids.size()), embedding_.size(1)}, embedding_.dtype(), embedding_.device());
+    launch(kernels::gather_rows, embedding_, std::span<const i64>(ids), embedded, embedded.size(0), embedded.size(1));
     return product_(embedded);
   };
   if (!room) return product(words);
@@ -162,8 +169,8 @@ Tensor GateTable::operator()(const std::vector<i64>& words) {
   }
   std::vector<i64> places(words.size());
   for (std::size_t i = 0; i < words.size(); ++i) places[i] = places_[static_cast<std::size_t>(words[i])];
-  const Tensor gates({rows, product_.out()}, table_.dtype());
-  launch(kernels::gather_rows, table_, places.data(), gates, rows, product_.out());
+  const Tensor gates({rows, product_.out()}, table_.dtype(), table_.device());
+  launch(kernels::gather_rows, table_, std::span<const i64>(places), gates, rows, product_.out());
   return gates;
 }
 
@@ -285,8 +292,9 @@ Tensor Inference::encode_layers(const std::vector<std::vector<i64>>& sorted, con
   Tensor output;
   for (Layer& layer : layers_) {
     const Tensor gates = output.defined() ? layer.inputs(output) : layer.words(ids);
-    output = Tensor({begin.back(), width}, gates.dtype());
-    last_ = {zeros({batch, width}, gates.dtype()), cell_ == nn::Cell::lstm ? zeros({batch, width}, gates.dtype()) : Tensor()};
+    output = Tensor({begin.back(), width}, gates.dtype(), gates.device());
+    const auto start = [&] { return zeros({batch, width}, gates.dtype(), gates.device()); };
+    last_ = {start(), cell_ == nn::Cell::lstm ? start() : Tensor()};
     for (i64 direction = 0; direction < directions_; ++direction) {
       const i64 from = direction * hidden_, to = from + hidden_;
       for (i64 i = 0; i < steps; ++i) {
@@ -335,7 +343,7 @@ void Inference::encode(std::span<const Segment> kept, std::span<const std::vecto
     for (std::size_t t = 0; t < sources[i].size(); ++t) added.push_back(begin[t] + rank[i]);
   const i64 kept_count = static_cast<i64>(old.size()), count = kept_count + static_cast<i64>(added.size());
   const auto renewed = [&](const Tensor& memory, i64 width) {
-    const Tensor renewed({count, width}, embedding_.dtype());
+    const Tensor renewed({count, width}, embedding_.dtype(), embedding_.device());
     if (kept_count > 0)
       copy_rows(memory, rows_of(renewed, 0, kept_count), [&](i64 i) { return old[static_cast<std::size_t>(i)]; });
     return renewed;
@@ -365,7 +373,18 @@ void Inference::encode(std::span<const Segment> kept, std::span<const std::vecto
 void Inference::arrange(std::span<const i64> from) {
   const i64 rows = static_cast<i64>(from.size());
   const auto arranged = [&](const Tensor& next, const Tensor& first) {
-    const Tensor state({rows, width_}, embedding_.dtype());
+    const Tensor state({rows, width_}, embedding_.dtype(), embedding_.device());
+    if (rows > 0 && state.device() != Device::cpu) {  // one gather, from both tables below each other
+      std::vector<Tensor> tables;
+      for (const Tensor& table : {next, first})
+        if (table.defined()) tables.push_back(table);
+      const i64 before = next.defined() ? next.size(0) : 0;
+      copy_rows(stacked(tables), state, [&](i64 i) {
+        const i64 source = from[static_cast<std::size_t>(i)];
+        return source < 0 ? before - 1 - source : source;
+      });
+      return state;
+    }
     for (i64 i = 0; i < rows; ++i) {
       const i64 source = from[static_cast<std::size_t>(i)];
       const Tensor& table = source < 0 ? first : next;
@@ -378,8 +397,8 @@ void Inference::arrange(std::span<const i64> from) {
 
 Inference::Step Inference::step(const std::vector<i64>& words, std::span<const Segment> segments) {
   const i64 rows = static_cast<i64>(words.size());
-  const DType dtype = embedding_.dtype();
-  const Tensor features({rows, width_ + context_ + embedding_width_}, dtype);
+  const auto make = [&](const Dims& shape) { return Tensor(shape, embedding_.dtype(), embedding_.device()); };
+  const Tensor features = make({rows, width_ + context_ + embedding_width_});
   const Tensor gates = words_(words);
   Step result;
   if (context_ > 0) {
@@ -390,15 +409,16 @@ Inference::Step Inference::step(const std::vector<i64>& words, std::span<const S
       lengths.push_back(segment.length);
       longest = std::max(longest, segment.length);
     }
-    result.weights = Tensor({rows, longest}, dtype);
+    result.weights = make({rows, longest});
     const Tensor query = look_.query.out() > 0 ? look_.query(state_.h) : state_.h;
     const Tensor keys = attention_ == nn::AttentionKind::mean ? Tensor() : look_.key.out() > 0 ? keys_ : values_;
     const Tensor context = columns(features, width_, width_ + context_);
-    launch(kernels::attend, query, stride(query), keys, values_, look_.v, look_.scale, first.data(), lengths.data(),
-           result.weights, stride(result.weights), context, stride(context), rows, query.size(1), context_);
+    launch(kernels::attend, query, stride(query), keys, values_, look_.v, look_.scale, std::span<const i64>(first),
+           std::span<const i64>(lengths), result.weights, stride(result.weights), context, stride(context), rows, query.size(1),
+           context_);
     from_context_(context, gates, true);
   }
-  next_ = {columns(features, 0, width_), cell_ == nn::Cell::lstm ? Tensor({rows, width_}, dtype) : Tensor()};
+  next_ = {columns(features, 0, width_), cell_ == nn::Cell::lstm ? make({rows, width_}) : Tensor()};
   decoder_.step(gates, state_.h, state_.c, next_.h, next_.c, {});
   if (deep_)
     copy_rows(embedding_, columns(features, width_ + context_, features.size(1)),

@@ -46,7 +46,7 @@ Batch padded_batch(const std::vector<EncodedPair>& pairs, const Rows& rows, i64 
 
 // log p(word) for each row of features (N, F).
 Tensor log_probabilities(const Seq2Seq& model, const Var& features) {
-  return log_softmax(model.decoder.logits(features)).value().to(DType::f64);
+  return log_softmax(model.decoder.logits(features)).value().to(Device::cpu).to(DType::f64);
 }
 
 // Teacher-forced: each row's mean negative log-likelihood per target token.
@@ -91,7 +91,7 @@ std::vector<std::vector<i64>> greedy_on_padded(const Seq2Seq& model, const std::
   while (!std::all_of(done.begin(), done.end(), [](bool b) { return b; })) {
     const DecoderStep out = model.decoder.step(encoded, Tensor::from<i64>(words, {batch.size}), state);
     state = out.state;
-    const Tensor logits = out.logits.value().to(DType::f64);
+    const Tensor logits = out.logits.value().to(Device::cpu).to(DType::f64);
     const double* scores = logits.data<double>();
     for (std::size_t b = 0; b < rows.size(); ++b) {
       const double* row = scores + static_cast<i64>(b) * logits.size(1);

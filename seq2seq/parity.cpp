@@ -94,7 +94,7 @@ struct OpInputs {
   OpInputs(Tape& tape, const Recording& source, const std::string& begin) : recording(source), prefix(begin) {
     for (const NamedTensor& one : recording.tensors())
       if (one.name.starts_with(prefix) && one.value.is_floating())
-        vars.emplace(one.name.substr(prefix.size()), tape.leaf(recording.get(one.name)));
+        vars.emplace(one.name.substr(prefix.size()), tape.leaf(recording.get(one.name).to(default_device())));
   }
   const Recording& recording;
   std::string prefix;
@@ -175,7 +175,7 @@ void replay_ops(Recording& recording) {
     const OpInputs inputs(tape, recording, name + "/input/");
     const Var output = known->second(inputs);
     recording.compare(name + "/expect/output", output.value(), recording.output_tolerance());
-    const Tensor cotangent = recording.get(name + "/cotangent").reshape(output.shape());
+    const Tensor cotangent = recording.get(name + "/cotangent").reshape(output.shape()).to(default_device());
     tape.backward({&output, 1}, {&cotangent, 1});
     for (const auto& [argument, input] : inputs.vars)
       recording.compare(name + "/expect/grad/" + argument, input.grad(), recording.gradient_tolerance());
@@ -205,7 +205,7 @@ struct Outputs {
   void compare(const std::string& name, const Var& output) {
     recording.compare("expect/" + name, output.value(), recording.output_tolerance());
     outputs.push_back(output);
-    cotangents.push_back(recording.get("cotangent/" + name));
+    cotangents.push_back(recording.get("cotangent/" + name).to(default_device()));
   }
 };
 
@@ -252,7 +252,7 @@ void replay_layer(Recording& recording) {
     throw_error("{}: there is no layer '{}'", recording.path(), name);
   }
   Generator generator;
-  nn::ParameterBlock block(*owner, recording.dtype(), generator);
+  nn::ParameterBlock block(*owner, recording.dtype(), generator, default_device());
   load(recording, block.parameters());
 
   Tape tape;
@@ -280,12 +280,12 @@ void replay_recurrent(Recording& recording) {
   Root root;
   nn::Recurrent layer(root, "", cell->second, width, hidden, layers, bidirectional);
   Generator generator;
-  nn::ParameterBlock block(layer, recording.dtype(), generator);
+  nn::ParameterBlock block(layer, recording.dtype(), generator, default_device());
   load(recording, block.parameters());
 
   Tape tape;
   nn::Mode mode = nn::Mode::evaluation();
-  const Var x = tape.leaf(recording.get("input/x"));
+  const Var x = tape.leaf(recording.get("input/x").to(default_device()));
   const nn::Recurrent::Output out = layer(x, recording.get("input/lengths"), mode);
   Outputs all{recording};
   all.compare("output", out.output);
@@ -332,7 +332,7 @@ Tensor real_positions(const Tensor& target, i64 width) {
 void replay_seq2seq(Recording& recording) {
   Seq2Seq model(settings_of(recording), recording.config("src_vocab", i64{0}), recording.config("tgt_vocab", i64{0}));
   Generator generator;
-  nn::ParameterBlock block(model, recording.dtype(), generator);
+  nn::ParameterBlock block(model, recording.dtype(), generator, default_device());
   load(recording, block.parameters());
 
   const Source source = Source::from(recording.get("input/src"), recording.get("input/src_lengths"));

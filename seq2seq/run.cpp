@@ -45,7 +45,7 @@ Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in
       target(std::move(target_in)),
       tokenizers(tokenizers_in.source ? std::move(tokenizers_in) : simple_tokenizers(settings)),
       model(settings, source.size(), target.size()),
-      block(model, dtype_of(settings), generator) {}
+      block(model, dtype_of(settings), generator, default_device()) {}
 
 Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in, Tokenizers tokenizers_in, Unread)
     : settings(settings_in),
@@ -53,7 +53,7 @@ Run::Run(const Settings& settings_in, Vocabulary source_in, Vocabulary target_in
       target(std::move(target_in)),
       tokenizers(tokenizers_in.source ? std::move(tokenizers_in) : simple_tokenizers(settings)),
       model(settings, source.size(), target.size()),
-      block(model, dtype_of(settings)) {}
+      block(model, dtype_of(settings), default_device()) {}
 
 std::string Run::text(const std::vector<i64>& target_ids) const { return tokenizers.target->join(target.decode(target_ids)); }
 
@@ -125,7 +125,7 @@ void load_mean(Run& run, const std::vector<std::string>& paths) {
   const Tensor sum = zeros(weights.shape(), DType::f64);
   for (const std::string& path : paths) {
     load_weights(run, path);
-    nn::add_weights(sum, weights.to(DType::f64), 1 / static_cast<double>(paths.size()));
+    nn::add_weights(sum, weights.to(Device::cpu).to(DType::f64), 1 / static_cast<double>(paths.size()));
   }
   weights.copy_from(sum.to(weights.dtype()));
 }
@@ -144,7 +144,8 @@ void load_exactly(const std::vector<Parameter*>& parameters, const SafetensorsRe
       throw_error("{}: the model has no {}: the file belongs to another model", file.path(), stored.name);
   for (const Parameter* parameter : parameters) {
     const SafetensorsReader::Entry& stored = *file.find(parameter->name);
-    const Tensor to = stored.dtype == parameter->value.dtype() ? parameter->value : Tensor(stored.shape, stored.dtype);
+    const bool directly = stored.dtype == parameter->value.dtype() && parameter->value.device() == Device::cpu;
+    const Tensor to = directly ? parameter->value : Tensor(stored.shape, stored.dtype);
     file.read(stored, to);
     if (!to.shares_memory_with(parameter->value)) parameter->value.copy_from(to.to(parameter->value.dtype()));
   }

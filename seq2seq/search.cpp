@@ -102,16 +102,16 @@ class Translator::Scores {
   void top(i64 k, std::vector<double>& log_probabilities, std::vector<i64>& words) const {
     const i64 rows = logits_[0].size(0);
     const Tensor x = logits_.size() == 1 ? logits_[0] : this->log_probabilities();
-    const Tensor y({rows, k}, x.dtype());
-    words.resize(static_cast<std::size_t>(rows * k));
-    launch(kernels::top_of_rows, x, logits_.size() == 1, y, words.data(), rows, x.size(1), k);
+    const Tensor y({rows, k}, x.dtype(), x.device()), index({rows, k}, DType::i64, x.device());
+    launch(kernels::top_of_rows, x, logits_.size() == 1, y, index, rows, x.size(1), k);
+    words = index.to_vector<i64>();
     log_probabilities = y.to(DType::f64).to_vector<double>();
   }
   // (rows, V): the mean over the models
   Tensor log_probabilities() const {
     Tensor sum;
     for (const Tensor& logits : logits_) {
-      const Tensor log_p(logits.shape(), logits.dtype());
+      const Tensor log_p(logits.shape(), logits.dtype(), logits.device());
       launch(kernels::log_softmax, logits, log_p, logits.size(0), logits.size(1));
       if (!sum.defined()) {
         sum = log_p;
@@ -211,7 +211,7 @@ class Translator::Drawn : public Translator::Choice {
   i64 first_hypotheses() const override { return options_.nbest; }
 
   void see(const Scores& scores) override {
-    log_p_ = scores.log_probabilities();
+    log_p_ = scores.log_probabilities().to(Device::cpu);
     const i64 rows = log_p_.size(0), columns = k_ > 0 ? k_ : log_p_.size(1);
     probabilities_ = Tensor({rows, columns}, log_p_.dtype());
     words_.clear();
@@ -283,7 +283,7 @@ class Translator::Given : public Translator::Choice {
   Given(const SearchOptions& options, const std::vector<std::vector<i64>>& targets) : Choice(options), targets_(targets) {}
 
   i64 limit(const Job& job) const override { return static_cast<i64>(targets_[job.index].size()) + 2; }
-  void see(const Scores& scores) override { log_p_ = scores.log_probabilities(); }
+  void see(const Scores& scores) override { log_p_ = scores.log_probabilities().to(Device::cpu); }
 
   void extend(Job& job, i64 row) override {
     const std::vector<i64>& target = targets_[job.index];
@@ -381,7 +381,7 @@ void Translator::run(const std::vector<std::vector<i64>>& sources, const std::ve
       model.arrange(from);
       const Inference::Step step = model.step(words, segments);
       logits.push_back(step.logits);
-      if (step.weights.defined() && options_.weights) weights.push_back(step.weights.to(DType::f32));
+      if (step.weights.defined() && options_.weights) weights.push_back(step.weights.to(Device::cpu).to(DType::f32));
     }
     choice.see(Scores(std::move(logits)));
 

@@ -376,7 +376,7 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
   for (NamedTensor& tensor : sorted) {
     if (!tensor.value.defined()) throw_error("cannot write {}: tensor {} has no contents", path, in_quotes(tensor.name));
     if (!names.insert(tensor.name).second) throw_error("cannot write {}: the name {} is taken", path, in_quotes(tensor.name));
-    tensor.value = tensor.value.contiguous();
+    tensor.value = tensor.value.contiguous().to(Device::cpu);
   }
   std::stable_sort(sorted.begin(), sorted.end(), [](const NamedTensor& a, const NamedTensor& b) {
     return size_of(a.value.dtype()) > size_of(b.value.dtype());

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/cuda.h"
 #include "kernels/error.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -378,13 +379,26 @@ void give(Storage* storage) {
 
 }  // namespace
 
+// The device has a cache of its own (kernels/cuda.h).
+static Storage* take_on_device(std::size_t bytes) {
+  kernels::cuda::require();
+  auto storage = std::make_unique<Storage>();
+  storage->device = Device::cuda;
+  storage->capacity = bytes;
+  storage->data = kernels::cuda::allocate(bytes);
+  return storage.release();
+}
+
 StorageRef::StorageRef(std::size_t bytes, Device device) {
-  if (device != Device::cpu) throw_error("this build has no CUDA support: use --device cpu");
-  storage_ = take(bytes);
+  storage_ = device == Device::cpu ? take(bytes) : take_on_device(bytes);
   storage_->references.store(1, std::memory_order_relaxed);
 }
 
-void StorageRef::release(Storage* storage) { give(storage); }
+void StorageRef::release(Storage* storage) {
+  if (storage->device == Device::cpu) return give(storage);
+  kernels::cuda::release(storage->data, storage->capacity);
+  delete storage;
+}
 
 MemoryStatistics memory_statistics() { return cache().statistics(); }
 

@@ -1,11 +1,22 @@
 #include "tensor/tensor.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
+#include "kernels/cuda.h"
 #include "tensor/launch.h"
 
 namespace seqgrad {
+
+namespace {
+Device device_of_models = Device::cpu;
+}
+Device default_device() { return device_of_models; }
+void set_default_device(Device device) {
+  if (device == Device::cuda) kernels::cuda::require();
+  device_of_models = device;
+}
 
 const char* name_of(DType dtype) {
   switch (dtype) {
@@ -98,6 +109,11 @@ int Tensor::wrap(int dimension) const {
 void Tensor::wrong_dtype(DType wanted) const {
   if (!defined()) throw_error("a tensor without contents was used");
   throw_error("a tensor of {} was used where {} is needed", name_of(dtype_), name_of(wanted));
+}
+
+void Tensor::not_on_host() const {
+  throw_error("a tensor of shape {} lies on {}, where the host cannot read it: move it with to(Device::cpu)", shape_,
+              name_of(device()));
 }
 
 Tensor Tensor::transpose(int a, int b) const {
@@ -242,12 +258,44 @@ void Tensor::copy_from(const Tensor& source) const {
   if (!(source.shape_ == shape_) || source.dtype_ != dtype_)
     throw_error("[copy] a {} tensor of shape {} cannot be copied into {} of shape {}", name_of(source.dtype_), source.shape_,
                 name_of(dtype_), shape_);
+  if (source.device() != device() || (dtype_ == DType::boolean && device() != Device::cpu)) return copy_bytes(source);
+  if (device() != Device::cpu && dtype_ == DType::i64)  // moved as they are, bit by bit
+    return kernels::copy_strided.run<double>(device(), reinterpret_cast<const double*>(source.bytes()), source.strides_.data(),
+                                             reinterpret_cast<double*>(mutable_raw<i64>()), strides_.data(), shape_.data(),
+                                             dim());
   if (dtype_ == DType::boolean)
     copy_plain(source.data<bool>(), source.strides_, mutable_data<bool>(), strides_, shape_, 0);
   else if (dtype_ == DType::i64)
     copy_plain(source.data<i64>(), source.strides_, mutable_data<i64>(), strides_, shape_, 0);
   else
     launch(kernels::copy_strided, source, source.strides_, *this, strides_, shape_, dim());
+}
+
+// To or from a device, or there, where there are no gaps; what has gaps is copied on its own side.
+void Tensor::copy_bytes(const Tensor& source) const {
+  if (!is_contiguous()) {
+    if (dtype_ == DType::boolean && device() != Device::cpu)
+      throw_error("[copy] a bool tensor with gaps of shape {} cannot be written on {}", shape_, name_of(device()));
+    return copy_from(source.to(device()));
+  }
+  if (!source.is_contiguous() && dtype_ == DType::boolean && source.device() != Device::cpu)
+    throw_error("[copy] a bool tensor with gaps of shape {} cannot be read on {}", shape_, name_of(source.device()));
+  const Tensor from = source.contiguous();
+  const std::size_t size = static_cast<std::size_t>(numel()) * size_of(dtype_);
+  ++storage_->version;
+  if (from.device() == Device::cpu)
+    kernels::cuda::upload(bytes(), from.bytes(), size);
+  else if (device() == Device::cpu)
+    kernels::cuda::download(bytes(), from.bytes(), size);
+  else
+    kernels::cuda::copy(bytes(), from.bytes(), size);
+}
+
+Tensor Tensor::to(Device device) const {
+  if (!defined() || device == this->device()) return *this;
+  const Tensor result(shape_, dtype_, device);
+  result.copy_bytes(*this);
+  return result;
 }
 
 void Tensor::add_from(const Tensor& source) const {
@@ -258,7 +306,13 @@ void Tensor::add_from(const Tensor& source) const {
 }
 
 void Tensor::fill(double value) const {
-  if (!is_contiguous()) return copy_from(full({}, value, dtype_).expand(shape_));
+  if (!is_contiguous()) return copy_from(full({}, value, dtype_, device()).expand(shape_));
+  if (device() != Device::cpu && !is_floating()) {
+    if (dtype_ == DType::boolean)
+      return kernels::cuda::set_bytes(mutable_raw<bool>(), value != 0, static_cast<std::size_t>(numel()));
+    return kernels::fill.run<double>(device(), reinterpret_cast<double*>(mutable_raw<i64>()),
+                                     std::bit_cast<double>(static_cast<i64>(value)), numel());
+  }
   if (dtype_ == DType::boolean) {
     std::memset(mutable_data<bool>(), value != 0, static_cast<std::size_t>(numel()));
   } else if (dtype_ == DType::i64) {
@@ -271,6 +325,7 @@ void Tensor::fill(double value) const {
 
 Tensor Tensor::to(DType dtype) const {
   if (dtype == dtype_) return *this;
+  if (defined() && device() != Device::cpu) return to(Device::cpu).to(dtype).to(device());
   const Tensor from = contiguous();
   Tensor result(shape_, dtype);
   const auto convert = [&]<class To>(To* out) {
@@ -307,8 +362,7 @@ Tensor Tensor::to(DType dtype) const {
 
 double Tensor::item() const {
   if (numel() != 1) throw_error("[item] needs a tensor of one element, not {}", shape_);
-  const Tensor x = dtype_ == DType::f64 ? *this : to(DType::f64);
-  return *x.data<double>();
+  return *to(Device::cpu).to(DType::f64).data<double>();
 }
 
 double Tensor::at(std::initializer_list<i64> index) const {

@@ -64,14 +64,26 @@ class Tensor {
   bool owns_all_of_its_memory() const { return storage_.unique() && is_contiguous(); }
   bool shares_memory_with(const Tensor& other) const { return storage_ == other.storage_; }
 
+  // The elements, of a tensor on the CPU.
   template <class T>
   const T* data() const {
-    check_dtype(dtype_of<T>());
-    return reinterpret_cast<const T*>(bytes());
+    check_host();
+    return raw<T>();
   }
   // For writing; counts as an overwrite of the whole storage for the version check.
   template <class T>
   T* mutable_data() const {
+    check_host();
+    return mutable_raw<T>();
+  }
+  // The same on any device: addresses for kernels, which the host cannot follow.
+  template <class T>
+  const T* raw() const {
+    check_dtype(dtype_of<T>());
+    return reinterpret_cast<const T*>(bytes());
+  }
+  template <class T>
+  T* mutable_raw() const {
     check_dtype(dtype_of<T>());
     ++storage_->version;
     return reinterpret_cast<T*>(bytes());
@@ -89,10 +101,11 @@ class Tensor {
 
   Tensor contiguous() const;  // itself, or a contiguous copy
   Tensor clone() const;
-  Tensor to(DType dtype) const;  // itself where it is so already
+  Tensor to(DType dtype) const;    // itself where it is so already
+  Tensor to(Device device) const;  // the same, a contiguous copy else
 
   void fill(double value) const;
-  void copy_from(const Tensor& source) const;  // same shape and dtype; any strides
+  void copy_from(const Tensor& source) const;  // same shape and dtype; any strides, any device
   void add_from(const Tensor& source) const;   // the same, for floating-point tensors
   double item() const;                         // of a tensor with one element
   double at(std::initializer_list<i64> index) const;
@@ -109,11 +122,17 @@ class Tensor {
  private:
   Tensor(const Dims& shape, i64 count, DType dtype, Device device);
   friend Tensor empty_like(const Tensor& x);
+  void copy_bytes(const Tensor& source) const;
   char* bytes() const { return static_cast<char*>(storage_->data) + offset_ * static_cast<i64>(size_of(dtype_)); }
   void check_dtype(DType wanted) const {
     if (!defined() || dtype_ != wanted) wrong_dtype(wanted);
   }
+  void check_host() const {
+    if (defined() && device() != Device::cpu) [[unlikely]]
+      not_on_host();
+  }
   [[noreturn]] void wrong_dtype(DType wanted) const;
+  [[noreturn]] void not_on_host() const;
 
   StorageRef storage_;
   i64 offset_ = 0;
@@ -123,6 +142,10 @@ class Tensor {
   DType dtype_ = DType::f32;
 };
 static_assert(sizeof(Tensor) == 128);
+
+// Where models are made and gradients checked (the program's --device); the CPU at first. Tensors are made where they are told.
+Device default_device();
+void set_default_device(Device device);
 
 Dims contiguous_strides(const Dims& shape);
 // Strides of x repeated to `shape`, 0 where it repeats: those of x.expand(shape), which is known to fit.
@@ -154,7 +177,7 @@ Tensor Tensor::from(const std::vector<T>& values, const Dims& shape) {
 
 template <class T>
 std::vector<T> Tensor::to_vector() const {
-  const Tensor x = contiguous();
+  const Tensor x = contiguous().to(Device::cpu);
   const T* p = x.data<T>();
   return std::vector<T>(p, p + x.numel());
 }

@@ -85,6 +85,7 @@ void BenchTrain::run() const {
   settings.apply(all);
   check_settings(all);
   set_threads(static_cast<int>(all.threads));
+  if (compare && device != "cpu") throw_error("--compare-threads is about the CPU: leave --device {} out", device);
   if (compare && threads() == 1) throw_error("--compare-threads needs more than one thread: this is --threads 1");
 
   Prepared prepared;
@@ -106,6 +107,7 @@ void BenchTrain::run() const {
                    {"parameters", result.parameters},
                    {"threads", result.threads},
                    {"cpu_level", result.cpu_level},
+                   {"device", result.device.empty() ? "cpu" : result.device},
                    {"target_tokens_per_second", result.target_tokens_per_second},
                    {"milliseconds_per_step", result.milliseconds_per_step},
                    {"gflop_per_step", result.gflop_per_step},
@@ -139,7 +141,10 @@ void BenchTrain::run() const {
   print("text               {}\n", data.empty() ? "made up, of Multi30k's lengths and vocabulary sizes" : data);
   print("model              {} attention, {} parameters, batch {}, {}\n", all.attention, result.parameters, all.batch,
         all.precision);
-  print("machine            {} threads, {} routines\n", result.threads, result.cpu_level);
+  if (result.device.empty())
+    print("machine            {} threads, {} routines\n", result.threads, result.cpu_level);
+  else
+    print("machine            {}\n", result.device);
   print("speed              {:.0f} target tokens/s, {:.1f} ms a step (median of {})\n", result.target_tokens_per_second,
         result.milliseconds_per_step, result.steps);
   print("matrix products    {:.2f} GFLOP a step, {:.1f} GFLOP/s over the whole step\n", result.gflop_per_step, result.gflops);
@@ -158,7 +163,7 @@ void BenchTrain::run() const {
         "{:.1f} and {:.1f} ms a step; large products {:.2f} times\n",
         compared.threads, compared.speedup, steps, compared.least, compared.most, compared.all_milliseconds,
         compared.one_milliseconds, compared.peak_speedup);
-  print_breakdown(result);
+  if (result.device.empty()) print_breakdown(result);
 }
 
 }  // namespace

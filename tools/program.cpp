@@ -7,6 +7,7 @@
 
 #include "kernels/error.h"
 #include "kernels/threads.h"
+#include "tensor/tensor.h"
 #include "tools/console.h"
 
 namespace seqgrad::tools {
@@ -31,7 +32,7 @@ void Machine::start() const {
 void require_device(const std::string& device) {
   if (device == "cpu") return;
   if (device != "cuda") throw_error("device is '{}': it must be one of cpu|cuda", device);
-  throw_error("this build has no CUDA support: use --device cpu");
+  set_default_device(Device::cuda);
 }
 
 namespace {

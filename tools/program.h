@@ -34,7 +34,7 @@ struct Machine {
   void start() const;
 };
 
-// Error: "this build has no CUDA support: use --device cpu", or a device that does not exist.
+// Makes it the default device. Errors: one that does not exist; "no CUDA device can be used: REASON; use --device cpu".
 void require_device(const std::string& device);
 
 // Starts this program anew with OpenMP's threads told to sleep when they wait, unless the environment says how they should

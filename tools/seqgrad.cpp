@@ -1,4 +1,5 @@
 // The program: its commands. What all programs share stands in tools/program.cpp.
+#include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "tools/commands.h"
 #include "tools/console.h"
@@ -38,8 +39,8 @@ void declare_commands(CLI::App& program) {
 }  // namespace seqgrad::tools
 
 int main(int count, char** arguments) {
-  const std::string version =
-      fmt::format("seqgrad {} (CPU routines: {}; no CUDA)", SEQGRAD_VERSION, seqgrad::kernels::cpu_level());
+  const std::string version = fmt::format("seqgrad {} (CPU routines: {}; {})", SEQGRAD_VERSION, seqgrad::kernels::cpu_level(),
+                                          seqgrad::kernels::cuda::built() ? "with CUDA" : "no CUDA");
   return seqgrad::tools::run_program(
       "seqgrad", "Trains attention translators, translates with them, and shows that the gradients are right.", version, count,
       arguments, seqgrad::tools::declare_commands);

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numeric>
 
+#include "kernels/cuda.h"
+#include "kernels/kernels.h"
 #include "tensor/random.h"
 #include "tests/temporary_folder.h"
 
@@ -363,7 +365,6 @@ TEST_CASE("mistakes are named") {
          broadcast("add", {3, 4}, {2, 4});
        },
        "[add] shapes do not broadcast: (3, 4) and (2, 4)"},
-      {[&] { zeros({2}, DType::f32, Device::cuda); }, "this build has no CUDA support: use --device cpu"},
   };
   for (const auto& [mistake, text] : table) CHECK(message_of(mistake) == text);
 }
@@ -399,6 +400,14 @@ TEST_CASE("add_from adds whatever the strides") {
   CHECK(message_of([&] { y.add_from(x); }) == "[add] a f32 tensor of shape (2, 3) cannot be added to f32 of shape (3, 2)");
   CHECK(message_of([&] { s.add_from(full({}, 3, DType::f64)); }) ==
         "[add] a f64 tensor of shape () cannot be added to f32 of shape ()");
+}
+
+TEST_CASE("a device that is not there is refused in one line") {
+  if (kernels::cuda_available()) return;
+  const std::string why = "no CUDA device can be used: " + kernels::cuda::why_unavailable() + "; use --device cpu";
+  CHECK(message_of([] { zeros({2}, DType::f32, Device::cuda); }) == why);
+  CHECK(message_of([] { set_default_device(Device::cuda); }) == why);
+  CHECK(default_device() == Device::cpu);
 }
 
 TEST_CASE("a tensor that is reset is undefined and gives its memory back") {

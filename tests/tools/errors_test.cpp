@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <csignal>
 
+#include "kernels/cuda.h"
+#include "kernels/kernels.h"
 #include "seq2seq/bleu.h"
 #include "tests/tools/program.h"
 
@@ -87,10 +89,6 @@ TEST_CASE("bad command lines") {
            {"a number outside its domain", with(small_corpus().train_arguments(folder / "out"), "--dropout", "1"),
             "dropout is 1: it must be at least 0 and below 1"},
            {"no device of that name", {"train", "--device", "tpu"}, "device is 'tpu': it must be one of cpu|cuda"},
-           {"train on CUDA", {"train", "--device", "cuda"}, "this build has no CUDA support: use --device cpu"},
-           {"translate on CUDA",
-            {"translate", "--model", run, "--device", "cuda"},
-            "this build has no CUDA support: use --device cpu"},
            {"no threads", {"translate", "--model", run, "--threads", "-1"}, "threads is -1: it must be from 0 to 4096"},
            {"no batch", {"translate", "--model", run, "--batch", "0"}, "batch is 0: it must be at least 1"},
            {"alignments of another form",
@@ -111,6 +109,24 @@ TEST_CASE("bad command lines") {
     } else {
       check(bad, folder.path.string());
     }
+  }
+}
+
+TEST_CASE("a device that is not there") {
+  if (kernels::cuda_available()) return;
+  const TemporaryFolder folder;
+  const std::string why = "no CUDA device can be used: " + kernels::cuda::why_unavailable() + "; use --device cpu";
+  const std::string run = small_run();
+  for (const std::vector<std::string>& command : {std::vector<std::string>{"train"},
+                                                  {"translate", "--model", run},
+                                                  {"evaluate", "--model", run, "--source", "a", "--reference", "b"},
+                                                  {"check", "gradients"},
+                                                  {"check", "parity", "a"},
+                                                  {"bench", "train"},
+                                                  {"bench", "decode"}}) {
+    std::vector<std::string> arguments = command;
+    arguments.insert(arguments.end(), {"--device", "cuda"});
+    check({command[0].c_str(), arguments, why}, folder.path.string());
   }
 }
 

@@ -152,7 +152,7 @@ class Encoder(nn.Module):
 
     def forward(self, source, lengths):  # (B, S), (B) falling -> (B, S, C), (B, D)
         embedded = self.dropout(self.embedding(source))
-        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths, batch_first=True)
+        packed = nn.utils.rnn.pack_padded_sequence(embedded, lengths.cpu(), batch_first=True)
         output, last = self.gru(packed)
         output, _ = nn.utils.rnn.pad_packed_sequence(output, batch_first=True)
         return output, torch.tanh(self.bridge(torch.cat([last[0], last[1]], 1)))
@@ -435,6 +435,7 @@ def peak_memory_megabytes():
 
 def start(options):
     """Threads, precision and memory as somebody sets them who wants speed."""
+    torch.set_default_device(options.device)
     torch.set_num_threads(options.threads)
     # "medium" lets torch multiply f32 matrices with oneDNN instead of MKL, and oneDNN round the factors to bf16. Where it has
     # no faster way with bf16 it stays with f32, on AVX-512 on any maker's CPU: see product_error in the result.
@@ -449,7 +450,7 @@ def start(options):
 
 def product_error():
     """Of a product at the chosen precision: 1e-7 or so is f32, 1e-3 bf16."""
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator(torch.get_default_device()).manual_seed(1)
     a, b = (torch.randn(256, 1024, generator=generator) for _ in range(2))
     exact = a.double() @ b.double().t()
     return ((F.linear(a, b) - exact).norm() / exact.norm()).item()
@@ -460,6 +461,7 @@ def report(options, **result):
         "torch": torch.__version__,
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name() if options.device == "cuda" else "cpu",
         "precision": options.precision,
         "product_error": product_error(),
         "peak_memory_megabytes": peak_memory_megabytes(),
@@ -478,7 +480,7 @@ def train_speed(options):
     model = Seq2Seq(source, target, options.attention, *sizes, dropout=options.dropout)
     adam = torch.optim.Adam(model.parameters(), lr=1e-3, fused=True)
     batches = make_batches(pairs, options.batch, options.seed)
-    autocast = torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16")
+    autocast = torch.autocast(options.device, torch.bfloat16, enabled=options.precision == "bf16")
 
     def step(numbers):
         batch = Batch([pairs[i] for i in numbers])
@@ -586,6 +588,7 @@ def main():
         sub = commands.add_parser(name, help=help, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
         sub.set_defaults(run=run)
         sub.add_argument("--threads", type=int, default=2)
+        sub.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
         sub.add_argument("--precision", choices=["f32", "medium", "bf16"], default="f32", help=PRECISION)
         return sub
 
