@@ -104,22 +104,22 @@ ParallelText read_parallel_text(const std::string& source_path, const std::strin
 
 ParallelCorpus tokenize(const ParallelText& text, const Tokenizers& tokenizers, i64 max_length) {
   ParallelCorpus corpus;
-  corpus.skipped_empty = text.skipped_empty;
+  corpus.left_out.empty = text.skipped_empty;
   for (std::size_t i = 0; i < text.source.size(); ++i) {
     SentencePair pair{tokenizers.source->split(text.source[i]), tokenizers.target->split(text.target[i])};
     const auto longest = static_cast<i64>(std::max(pair.source.size(), pair.target.size()));
     if (pair.source.empty() || pair.target.empty()) {
-      ++corpus.skipped_empty;
+      ++corpus.left_out.empty;
     } else if (max_length > 0 && longest > max_length) {
-      ++corpus.skipped_long;
+      ++corpus.left_out.too_long;
     } else {
       corpus.pairs.push_back(std::move(pair));
       corpus.lines.push_back(i);
     }
   }
   if (corpus.pairs.empty()) {
-    std::string why = fmt::format("{} empty", corpus.skipped_empty);
-    if (max_length > 0) why += fmt::format(", {} longer than {} tokens", corpus.skipped_long, max_length);
+    std::string why = fmt::format("{} empty", corpus.left_out.empty);
+    if (max_length > 0) why += fmt::format(", {} longer than {} tokens", corpus.left_out.too_long, max_length);
     throw_error("{} and {} hold no usable sentence pair ({})", text.source_path, text.target_path, why);
   }
   return corpus;

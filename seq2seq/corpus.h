@@ -26,11 +26,16 @@ struct SentencePair {
   std::vector<std::string> source, target;  // tokens
 };
 
+// Pairs that are of no use.
+struct LeftOut {
+  i64 empty = 0;     // a side has no token
+  i64 too_long = 0;  // a side is longer than max_length
+};
+
 struct ParallelCorpus {
   std::vector<SentencePair> pairs;
   std::vector<std::size_t> lines = {};  // which lines of the text they are, from 0
-  i64 skipped_empty = 0;                // pairs with a side that has no token
-  i64 skipped_long = 0;                 // pairs with a side longer than max_length
+  LeftOut left_out = {};
 };
 
 // max_length counts tokens of a side, 0 is no limit. Error:

@@ -50,13 +50,21 @@ Evaluation evaluate(const Run& run, const std::vector<std::string>& sources, con
   std::vector<i64> lengths;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     SentencePair pair{run.tokenizers.source->split(sources[i]), run.tokenizers.target->split(references[i])};
+    const auto too_long = [&](const std::vector<std::string>& tokens) {
+      return options.max_length > 0 && static_cast<i64>(tokens.size()) > options.max_length;
+    };
     sentences.push_back(pair.source);
+    if (too_long(pair.source)) {
+      result.cut_sources.push_back(i);
+      sentences.back().resize(static_cast<std::size_t>(options.max_length));
+    }
     lengths.push_back(static_cast<i64>(split_whitespace(sources[i]).size()));
     for (const i64 id : run.target.encode(pair.target)) {
       ++result.reference_words;
       result.unknown_reference_words += id == Vocabulary::unknown;
     }
-    if (!pair.source.empty() && !pair.target.empty()) pairs.push_back(std::move(pair));
+    if (pair.source.empty() || pair.target.empty() || too_long(pair.source) || too_long(pair.target)) continue;
+    pairs.push_back(std::move(pair));
   }
   result.pairs = static_cast<i64>(pairs.size());
   const std::vector<EncodedPair> encoded = encode_pairs(pairs, run.source, run.target);

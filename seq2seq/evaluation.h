@@ -28,12 +28,14 @@ struct EvaluationOptions {
   BleuOptions bleu = {.tokenize = BleuTokenizer::none};
   bool free_running = false;
   std::vector<i64> length_edges = default_length_edges;  // see length_buckets()
+  i64 max_length = 0;  // tokens: of longer sources the rest is not translated, longer pairs have no loss; 0: no limit
 };
 
 struct Evaluation {
   Perplexity teacher_forced;
   std::optional<FreeRunning> free_running;
-  i64 pairs = 0;                                         // sentences with a word on either side: what both losses are over
+  i64 pairs = 0;                         // sentences with a word on either side and no side too long: what both losses are over
+  std::vector<std::size_t> cut_sources;  // lines, from 0, of sources that were too long
   i64 reference_words = 0, unknown_reference_words = 0;  // tokens
 
   std::vector<std::string> hypotheses;

@@ -76,6 +76,7 @@ Alignment alignment_of(const Run& run, const std::vector<std::string>& source_wo
   for (const i64 id : translation.ids) alignment.target.push_back(run.target.token(id));
   if (!translation.cut_off) alignment.target.push_back(end);
   alignment.weights = translation.weights;
+  alignment.cut_off = translation.cut_off;
   return alignment;
 }
 

@@ -12,6 +12,7 @@ namespace seqgrad::seq2seq {
 struct Alignment {
   std::vector<std::string> source, target;  // words, each with its </s> (a translation that was cut off has none)
   std::vector<std::vector<float>> weights;  // [target][source], rows sum to 1; empty for attention none
+  bool cut_off = false;
 };
 
 Alignment alignment_of(const Run& run, const std::vector<std::string>& source_words, const Translation& translation);

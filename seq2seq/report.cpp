@@ -21,7 +21,7 @@ body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sa
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 table.facts th { text-align: left; font-weight: normal; color: var(--faint); padding-right: 1.5rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; margin: 1rem 0 .4rem; }
-dt { color: var(--faint); } dd { margin: 0; }
+dt, dd.empty { color: var(--faint); } dd { margin: 0; }
 .scroll { overflow-x: auto; }
 table.map { border-collapse: collapse; margin: .4rem 0 1.4rem; font-size: .9rem; }
 table.map thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; padding: .3rem .2rem;
@@ -209,10 +209,11 @@ std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_l
 std::string heatmap_html(const Alignment& alignment) {
   if (alignment.weights.empty()) return "";
   std::string html = "<div class=\"scroll\"><table class=\"map\"><thead><tr><td style=\"border: 0\"></td>";
-  for (const std::string& word : alignment.source) html += fmt::format("<th scope=\"col\">{}</th>", escape_html(word));
+  for (const std::string& word : alignment.source)
+    html += fmt::format("<th scope=\"col\" dir=\"auto\">{}</th>", escape_html(word));
   html += "</tr></thead>\n<tbody>\n";
   for (std::size_t t = 0; t < alignment.weights.size() && t < alignment.target.size(); ++t) {
-    html += fmt::format("<tr><th scope=\"row\">{}</th>", escape_html(alignment.target[t]));
+    html += fmt::format("<tr><th scope=\"row\" dir=\"auto\">{}</th>", escape_html(alignment.target[t]));
     for (std::size_t s = 0; s < alignment.weights[t].size() && s < alignment.source.size(); ++s) {
       const double weight = static_cast<double>(alignment.weights[t][s]);
       html += fmt::format("<td{} style=\"background: rgba(29,78,216,{:.2f})\" title=\"{} looks at {}: {:.3f}\">{}</td>",
@@ -251,13 +252,17 @@ std::string curves(const std::vector<ValidationReport>& validations) {
 
 }  // namespace
 
-std::string html_page(const std::string& title, const std::string& body) {
+std::string html_head(const std::string& title) {
   return fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{0}</title>\n<style>{1}</style>\n"
-      "</head>\n<body>\n<h1>{0}</h1>\n{2}</body>\n</html>\n",
-      escape_html(title), style, body);
+      "</head>\n<body>\n<h1>{0}</h1>\n",
+      escape_html(title), style);
 }
+
+const char* const html_end = "</body>\n</html>\n";
+
+std::string html_page(const std::string& title, const std::string& body) { return html_head(title) + body + html_end; }
 
 std::string to_html(const Report& report) {
   std::string html = fmt::format("<p>{}</p>\n", escape_html(report.introduction));

@@ -46,5 +46,8 @@ Report training_report(const Run& run, const std::string& folder);
 std::string escape_html(std::string_view text);
 // A whole page with the style of all our reports; the body is HTML.
 std::string html_page(const std::string& title, const std::string& body);
+// The same in parts: what stands before the body, and what after it.
+std::string html_head(const std::string& title);
+extern const char* const html_end;
 
 }  // namespace seqgrad::seq2seq

@@ -120,7 +120,7 @@ void for_each_setting(S& s, F&& f) {
     "tokens of a vocabulary at most, or of spm exactly (0: no limit; of spm 8000, or fewer where the text has fewer)", "");
   f("min-frequency", s.min_frequency, "words seen less often are <unk>; not of spm", "");
   f("shared-vocabulary", s.shared_vocabulary, "one vocabulary for both sides", "");
-  f("max-length", s.max_length, "leave out training pairs with more tokens on a side (0: none)", "");
+  f("max-length", s.max_length, "leave out pairs of training and validation with more tokens on a side (0: none)", "");
   f("batch", s.batch, "sentence pairs in a batch", "");
   f("batch-tokens", s.batch_tokens,
     "tokens in a batch instead of pairs: its rows times its longest side, padding counted (0: --batch pairs)", "");

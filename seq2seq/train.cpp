@@ -552,14 +552,14 @@ Prepared prepare(const Settings& settings, const std::string& folder) {
   if (!folder.empty()) language = load_language(settings, folder);
   const Tokenizers tokenizers = folder.empty() ? make_tokenizers(settings, text) : language.tokenizers;
   const ParallelCorpus train = tokenize(text, tokenizers, settings.max_length);
-  const ParallelCorpus valid = tokenize(valid_text, tokenizers);
+  const ParallelCorpus valid = tokenize(valid_text, tokenizers, settings.max_length);
   if (folder.empty()) language = make_language(settings, tokenizers, train);
   Prepared prepared;
   prepared.data.train = encode_pairs(train.pairs, language.source, language.target);
   prepared.data.valid = encode_pairs(valid.pairs, language.source, language.target);
   for (const std::size_t line : valid.lines) prepared.data.valid_references.push_back(valid_text.target[line]);
-  prepared.skipped_empty = train.skipped_empty;
-  prepared.skipped_long = train.skipped_long;
+  prepared.left_out = train.left_out;
+  prepared.valid_left_out = valid.left_out;
   prepared.run = std::make_unique<Run>(settings, std::move(language.source), std::move(language.target), tokenizers);
   return prepared;
 }

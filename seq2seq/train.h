@@ -106,7 +106,7 @@ class Trainer {
 struct Prepared {
   std::unique_ptr<Run> run;
   TrainingData data;
-  i64 skipped_empty = 0, skipped_long = 0;  // training pairs left out
+  LeftOut left_out, valid_left_out;
 };
 Prepared prepare(const Settings& settings);
 Prepared prepare_resumed(const Settings& settings, const std::string& folder);  // with the folder's vocabularies

@@ -7,10 +7,22 @@
 namespace seqgrad::seq2seq {
 
 Alignment word_alignment(const Run& run, std::string_view line, const Translation& translation) {
+  return word_alignment(run, line, translation, run.target.decode(translation.ids));
+}
+
+Alignment word_alignment(const Run& run, std::string_view line, const Translation& translation,
+                         const std::vector<std::string>& tokens) {
   std::vector<WordRange> source_words, target_words;
   if (run.tokenizers.source->split(line, &source_words).empty()) return {};
-  const std::string text = run.tokenizers.target->join(run.target.decode(translation.ids), &target_words);
-  Alignment alignment{split_whitespace(line), split_whitespace(text), {}};
+  const std::string text = run.tokenizers.target->join(tokens, &target_words);
+  Alignment alignment{split_whitespace(line), split_whitespace(text), {}, translation.cut_off};
+  // The model may have been given the line's beginning alone, and its </s>.
+  if (!translation.weights.empty() && translation.weights[0].size() <= source_words.size()) {
+    source_words.resize(translation.weights[0].size() - 1);
+    i64 seen = 0;
+    for (const WordRange& range : source_words) seen = std::max(seen, range.end);
+    alignment.source.resize(static_cast<std::size_t>(seen));
+  }
   const std::string& end = run.target.token(Vocabulary::end);
   const auto add_end = [&](std::vector<std::string>& words, std::vector<WordRange>& ranges) {
     const i64 count = static_cast<i64>(words.size());
@@ -44,9 +56,8 @@ Alignment word_alignment(const Run& run, std::string_view line, const Translatio
   return alignment;
 }
 
-std::string to_pharaoh(const Run& run, std::string_view line, const Translation& translation) {
-  const Alignment alignment = word_alignment(run, line, translation);
-  const std::size_t words = alignment.weights.size() - (alignment.weights.empty() || translation.cut_off ? 0 : 1);
+std::string to_pharaoh(const Alignment& alignment) {
+  const std::size_t words = alignment.weights.size() - (alignment.weights.empty() || alignment.cut_off ? 0 : 1);
   std::string pairs;
   for (std::size_t t = 0; t < words; ++t) {
     const std::vector<float>& row = alignment.weights[t];

@@ -7,6 +7,7 @@
 #include "seq2seq/text.h"
 #include "tools/commands.h"
 #include "tools/console.h"
+#include "tools/search_options.h"
 
 namespace seqgrad::tools {
 namespace {
@@ -55,7 +56,7 @@ void print_json(const Evaluation& evaluation, double seconds) {
 void print_text(const Evaluation& evaluation, double seconds) {
   const std::size_t sentences = evaluation.hypotheses.size(), pairs = static_cast<std::size_t>(evaluation.pairs);
   print("sentences   {} in {:.1f} s", sentences, seconds);
-  if (pairs < sentences) print(" ({} without perplexity: a side is empty)", sentences - pairs);
+  if (pairs < sentences) print(" ({} without perplexity: a side is empty or too long)", sentences - pairs);
   if (evaluation.cut_off > 0) print(" ({} translations cut off)", evaluation.cut_off);
   print("\nperplexity  {:.4f} over {} target tokens", pairs > 0 ? evaluation.teacher_forced.value() : NAN,
         evaluation.teacher_forced.tokens);
@@ -84,6 +85,7 @@ void print_text(const Evaluation& evaluation, double seconds) {
 void Evaluate::run() {
   machine.start();
   if (options.batch < 1) throw_error("batch is {}: it must be at least 1", options.batch);
+  if (options.max_length < 0) throw_error("max-source-length is {}: it must be at least 0", options.max_length);
   if (!tokenize.empty()) options.bleu.tokenize = bleu_tokenizer(tokenize);
   const std::unique_ptr<Run> run = open_run(model);
   const BleuOptions natural = bleu_options(run->settings);
@@ -97,6 +99,8 @@ void Evaluate::run() {
   const auto start = std::chrono::steady_clock::now();
   const Evaluation evaluation = evaluate(*run, sources, references, options);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  for (const std::size_t line : evaluation.cut_sources)
+    remark("{}:{}: of its tokens the first {} are translated (--max-source-length)\n", source, line + 1, options.max_length);
   for (const std::string& warning : text_warnings(evaluation.hypotheses, {references}, options.bleu.tokenize))
     remark("warning: {}\n", warning);
   json ? print_json(evaluation, seconds) : print_text(evaluation, seconds);
@@ -119,6 +123,12 @@ void add_evaluate(CLI::App& program) {
       ->type_name("none|13a|intl|char");
   command->add_flag("--lowercase", options->options.bleu.lowercase,
                     "BLEU and chrF ignore case, as they always do for a model of --lowercase");
+  options->options.max_length = default_max_source_length;
+  command
+      ->add_option("--max-source-length", options->options.max_length,
+                   "leave out what a source has beyond N tokens, and pairs with longer sides of the perplexity (0: no limit)")
+      ->type_name("N")
+      ->capture_default_str();
   command->add_flag("--free-running", options->options.free_running,
                     "also the loss of the references' words after the model's own words instead of the references'");
   command->add_option("--lengths", options->options.length_edges, "source lengths at which the table by length divides")

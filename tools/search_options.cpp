@@ -1,6 +1,7 @@
 #include "tools/search_options.h"
 
 #include "kernels/error.h"
+#include "tools/console.h"
 
 namespace seqgrad::tools {
 
@@ -29,6 +30,18 @@ void SearchFlags::apply(seq2seq::SearchOptions& options) const {
   if (max_length == 0) return;
   options.length_factor = 0;
   options.length_more = max_length;
+}
+
+void add_max_source_length(CLI::App& command, i64& tokens) {
+  command.add_option("--max-source-length", tokens, "leave out what a source has beyond N tokens, and say so (0: no limit)")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+void cut_source(std::vector<std::string>& tokens, i64 most, const std::string& name) {
+  if (most == 0 || static_cast<i64>(tokens.size()) <= most) return;
+  remark("{}: {} tokens, of which the first {} are translated (--max-source-length)\n", name, tokens.size(), most);
+  tokens.resize(static_cast<std::size_t>(most));
 }
 
 void add_models(CLI::App& command, std::vector<std::string>& models) {

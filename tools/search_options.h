@@ -18,6 +18,12 @@ struct SearchFlags {
   void apply(seq2seq::SearchOptions& options) const;
 };
 
+// --max-source-length N: of a source of more tokens the rest is left out, so that no line takes all the memory.
+constexpr i64 default_max_source_length = 1000;
+void add_max_source_length(CLI::App& command, i64& tokens);
+// Says so of `name`, a line, where it does it. most 0: no limit.
+void cut_source(std::vector<std::string>& tokens, i64 most, const std::string& name);
+
 // --model RUN, once for each model
 void add_models(CLI::App& command, std::vector<std::string>& models);
 

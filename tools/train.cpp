@@ -20,10 +20,11 @@ namespace {
 
 using namespace seq2seq;
 
-// Pieces do well by any text, tokenised or not.
+// Pieces do well by any text, tokenised or not. A line that is a whole page would take the memory of a whole batch.
 Settings defaults() {
   Settings settings;
   settings.tokenizer = "spm";
+  settings.max_length = 200;
   return settings;
 }
 
@@ -106,15 +107,21 @@ void say_result(const std::string& folder, const TrainingEnd& end, const Setting
           end.averaged_count, measures(end.perplexity, end.bleu));
 }
 
+void say_left_out(const char* text, const LeftOut& pairs, i64 max_length) {
+  if (pairs.empty + pairs.too_long == 0) return;
+  remark("left out of the {} text: {} pairs with an empty side", text, pairs.empty);
+  if (max_length > 0) remark(", {} longer than {} tokens", pairs.too_long, max_length);
+  remark("\n");
+}
+
 void Train::run() const {
   require_device(device);
   std::string folder;
   Lock lock;
   const Prepared prepared = resume.empty() ? start(folder, lock) : go_on(folder, lock);
   Run& run = *prepared.run;
-  if (prepared.skipped_empty + prepared.skipped_long > 0)
-    remark("left out of the training text: {} pairs with an empty side, {} longer than {} tokens\n", prepared.skipped_empty,
-           prepared.skipped_long, run.settings.max_length);
+  say_left_out("training", prepared.left_out, run.settings.max_length);
+  say_left_out("validation", prepared.valid_left_out, run.settings.max_length);
   remark("{} training pairs, {} validation pairs; vocabulary {} source, {} target; {} parameters; {} threads; writing to {}\n",
          prepared.data.train.size(), prepared.data.valid.size(), run.source.size(), run.target.size(),
          run.model.parameter_count(), threads(), folder);

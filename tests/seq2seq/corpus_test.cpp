@@ -57,8 +57,8 @@ TEST_CASE("parallel files are read line by line, empty pairs skipped and counted
   REQUIRE(corpus.pairs.size() == 2);
   CHECK(corpus.pairs[0].source == Strings{"ein", "hund"});
   CHECK(corpus.pairs[1].target == Strings{"a", "woman"});
-  CHECK(corpus.skipped_empty == 3);
-  CHECK(corpus.skipped_long == 0);
+  CHECK(corpus.left_out.empty == 3);
+  CHECK(corpus.left_out.too_long == 0);
   CHECK(source_sentences(corpus) == std::vector<Strings>{{"ein", "hund"}, {"eine", "frau"}});
   CHECK(target_sentences(corpus) == std::vector<Strings>{{"a", "dog"}, {"a", "woman"}});
 }
@@ -69,7 +69,7 @@ TEST_CASE("long pairs are skipped and counted") {
   const std::string en = folder.file("train.en", "x\ny\nx y z\n");
   const ParallelCorpus corpus = read_parallel(de, en, 2);
   CHECK(corpus.pairs.size() == 1);
-  CHECK(corpus.skipped_long == 2);
+  CHECK(corpus.left_out.too_long == 2);
   CHECK(message_of([&] { read_parallel(de, en, 1); }) ==
         de + " and " + en + " hold no usable sentence pair (0 empty, 3 longer than 1 tokens)");
 }

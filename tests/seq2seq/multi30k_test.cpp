@@ -37,8 +37,8 @@ TEST_CASE("Multi30k: sizes as published, and a loss that falls from the first st
   CHECK(run.target.size() == 5921);
   CHECK(prepared.data.train.size() == 29000);
   CHECK(prepared.data.valid.size() == 1014);
-  CHECK(prepared.skipped_empty == 0);
-  CHECK(prepared.skipped_long == 0);
+  CHECK(prepared.left_out.empty == 0);
+  CHECK(prepared.left_out.too_long == 0);
   for (const EncodedPair& pair : prepared.data.train) REQUIRE((pair.source.size() > 1 && !pair.target.empty()));
 
   const auto batches = make_batches(pair_lengths(prepared.data.train), settings.batch, 1, 0);

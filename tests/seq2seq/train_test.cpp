@@ -770,8 +770,8 @@ TEST_CASE("text is prepared once, and a resumed run takes its own vocabulary") {
   settings.valid_target = folder.file("valid.en", "a dog\n");
   settings.max_length = 3;
   const Prepared prepared = prepare(settings);
-  CHECK(prepared.skipped_empty == 1);
-  CHECK(prepared.skipped_long == 1);
+  CHECK(prepared.left_out.empty == 1);
+  CHECK(prepared.left_out.too_long == 1);
   CHECK(prepared.data.train.size() == 2);
   CHECK(prepared.data.valid.size() == 1);
   CHECK(prepared.run->source == Vocabulary::build({{"ein", "ein"}}));  // seen at least twice

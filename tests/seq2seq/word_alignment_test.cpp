@@ -41,13 +41,13 @@ TEST_CASE("source tokens are summed, target tokens averaged") {
   CHECK(alignment.source == Strings{"Ein", "Hund.", "</s>"});
   CHECK(alignment.target == Strings{"Dogs", "(run)", "</s>"});
   check_rows(alignment.weights, {{.1f, .5f, .4f}, {.6f / 3, 1.3f / 3, 1.1f / 3}, {0, 0, 1}});
-  CHECK(to_pharaoh(run, " Ein  Hund. ", translation) == "1-0 1-1");
+  CHECK(to_pharaoh(word_alignment(run, " Ein  Hund. ", translation)) == "1-0 1-1");
 
   translation.cut_off = true;  // no row of </s>
   translation.ids.pop_back();
   translation.weights.resize(3);
   check_rows(word_alignment(run, "Ein Hund.", translation).weights, {{.1f, .5f, .4f}, {.3f, .6f, .1f}});
-  CHECK(to_pharaoh(run, "Ein Hund.", translation) == "1-0 1-1");
+  CHECK(to_pharaoh(word_alignment(run, "Ein Hund.", translation)) == "1-0 1-1");
 }
 
 TEST_CASE("a word that looked at </s> most has no pair") {
@@ -56,7 +56,7 @@ TEST_CASE("a word that looked at </s> most has no pair") {
   Translation translation;
   translation.ids = {5, 1, 4};
   translation.weights = {{.2f, .3f, .5f}, {.2f, .5f, .3f}, {.6f, .4f, 0}, {0, 0, 1}};
-  CHECK(to_pharaoh(run, "a b", translation) == "1-1 0-2");
+  CHECK(to_pharaoh(word_alignment(run, "a b", translation)) == "1-1 0-2");
   CHECK(word_alignment(run, "a b", translation).target == Strings{"y", "<unk>", "x", "</s>"});
 }
 
@@ -66,19 +66,46 @@ TEST_CASE("specials that the text does not show have no row") {
   Translation translation;
   translation.ids = {Vocabulary::pad, 4, Vocabulary::start, 5};
   translation.weights = {{1, 0, 0}, {0, 1, 0}, {1, 0, 0}, {1, 0, 0}, {0, 0, 1}};
-  CHECK(to_pharaoh(run, "a b", translation) == "1-0 0-1");
+  CHECK(to_pharaoh(word_alignment(run, "a b", translation)) == "1-0 0-1");
+}
+
+TEST_CASE("a line of which the model saw the beginning alone: its </s> is the sentence's") {
+  const Tokenizers tokenizers{whitespace_tokenizer(), whitespace_tokenizer()};
+  const Run run = run_with(tokenizers, {"a", "b"}, {"x", "y"});
+  Translation translation;
+  translation.ids = {4};
+  translation.weights = {{.2f, .3f, .5f}, {.1f, .2f, .7f}};
+  const Alignment alignment = word_alignment(run, "a b a b a", translation);
+  CHECK(alignment.source == Strings{"a", "b", "</s>"});
+  check_rows(alignment.weights, translation.weights);
+  CHECK(to_pharaoh(alignment) == "");
+}
+
+TEST_CASE("words that were copied in <unk>'s place are the text's") {
+  const Tokenizers tokenizers{word_tokenizer(), word_tokenizer()};
+  const Run run = run_with(tokenizers, {"Hallo"}, {"Hello"});
+  const std::vector<std::string> source = tokenizers.source->split("Hallo Berlin!");
+  Translation translation;
+  translation.ids = {4, Vocabulary::unknown, Vocabulary::unknown};
+  translation.weights = {{.8f, .1f, .1f, 0}, {.1f, .8f, .1f, 0}, {.1f, .2f, .7f, 0}, {0, 0, 0, 1}};
+  const std::vector<std::string> tokens = words_with_copies(run, source, translation);
+  CHECK(tokens == Strings{"Hello", "Berlin", "￭!"});
+  const Alignment alignment = word_alignment(run, "Hallo Berlin!", translation, tokens);
+  CHECK(alignment.target == Strings{"Hello", "Berlin!", "</s>"});
+  check_rows(alignment.weights, {{.8f, .2f, 0}, {.1f, .9f, 0}, {0, 0, 1}});
+  CHECK(to_pharaoh(alignment) == "0-0 1-1");
 }
 
 TEST_CASE("nothing to align") {
   const Tokenizers tokenizers{whitespace_tokenizer(), whitespace_tokenizer()};
   const Run run = run_with(tokenizers, {"a"}, {"x"});
-  CHECK(to_pharaoh(run, " ", {}) == "");
+  CHECK(to_pharaoh(word_alignment(run, " ", {})) == "");
   CHECK(word_alignment(run, " ", {}).source.empty());
   Translation empty, blind;
   empty.weights = {{.5f, .5f}};
   blind.ids = {4};
-  CHECK(to_pharaoh(run, "a", empty) == "");
-  CHECK(to_pharaoh(run, "a", blind) == "");  // attention none
+  CHECK(to_pharaoh(word_alignment(run, "a", empty)) == "");
+  CHECK(to_pharaoh(word_alignment(run, "a", blind)) == "");  // attention none
 }
 
 TEST_CASE("pairs stay inside their sentences, whatever the line and the translation") {
@@ -104,7 +131,7 @@ TEST_CASE("pairs stay inside their sentences, whatever the line and the translat
           for (float& weight : translation.weights.back()) weight = static_cast<float>(random.below(100));
         }
         if (sources == 0) translation = {};
-        const std::string pairs = to_pharaoh(run, line, translation), text = run.text(translation.ids);
+        const std::string pairs = to_pharaoh(word_alignment(run, line, translation)), text = run.text(translation.ids);
         CAPTURE(line);
         CAPTURE(text);
         for (const std::string& pair : split_whitespace(pairs)) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "seq2seq/text.h"
 #include "tests/tools/program.h"
@@ -80,6 +81,17 @@ const char* const odd_lines =
     "ohne Ende";
 constexpr std::ptrdiff_t odd_line_count = 11;
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    if (lines.back().ends_with('\r')) lines.back().pop_back();
+    begin = end + 1;
+  }
+  return lines;
+}
+
 }  // namespace
 
 TEST_CASE("a line out for each line in, and text of no tokens' marks") {
@@ -92,6 +104,104 @@ TEST_CASE("a line out for each line in, and text of no tokens' marks") {
     CHECK(outcome.out.find("▁") == outcome.out.npos);
     CHECK(outcome.out.find("￭") == outcome.out.npos);
     CHECK(seqgrad_program({"translate", "--model", run_of(name), "--batch", "1"}, nul + odd_lines).out == outcome.out);
+  }
+}
+
+TEST_CASE("alignments between words: every pair inside its sentences, whatever the tokens and the search") {
+  const std::string input = odd_lines + ("\n" + read_file(raw_corpus().folder / "test.de"));
+  const std::vector<std::string> sources = lines_of(input);
+  const std::vector<std::vector<std::string>> searches{
+      {}, {"--beam", "4"}, {"--sample", "1", "--top-k", "5", "--max-length", "12"}, {"--replace-unk"}};
+  for (const char* name : {"spm", "shared", "tied", "words", "whitespace"})
+    for (const std::vector<std::string>& search : searches) {
+      const TemporaryFolder folder;
+      CAPTURE(name);
+      const std::string options = seq2seq::join(search);
+      CAPTURE(options);
+      const auto translate = [&](std::vector<std::string> more) {
+        more.insert(more.begin(), {"translate", "--model", run_of(name), "--threads", "1"});
+        more.insert(more.end(), search.begin(), search.end());
+        return seqgrad_program(more, input);
+      };
+      const Outcome outcome = translate(
+          {"--alignments", folder / "pairs", "--alignments", folder / "soft.json", "--alignments", folder / "page.html"});
+      REQUIRE(outcome.status == 0);
+      CHECK(translate({}).out == outcome.out);  // the text is the same
+      const std::string pairs = read_file(folder / "pairs"), soft = read_file(folder / "soft.json");
+      CHECK(translate({"--alignments", "pharaoh"}).out == pairs);
+      CHECK(translate({"--alignments", "soft"}).out == soft);
+      const std::vector<std::string> texts = lines_of(outcome.out), lines = lines_of(pairs), objects = lines_of(soft);
+      REQUIRE(texts.size() == sources.size());
+      REQUIRE(lines.size() == sources.size());
+      REQUIRE(objects.size() == sources.size());
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < sources.size(); ++i) {
+        const std::vector<std::string> source = seq2seq::split_whitespace(sources[i]),
+                                       text = seq2seq::split_whitespace(texts[i]);
+        for (const std::string& pair : seq2seq::split_whitespace(lines[i])) {
+          std::size_t end = 0;
+          CHECK(std::stoul(pair, &end) < source.size());
+          CHECK(std::stoul(pair.substr(end + 1)) < text.size());
+          ++count;
+        }
+        const auto object = nlohmann::json::parse(objects[i]);
+        auto from = object["source"].get<std::vector<std::string>>(), to = object["target"].get<std::vector<std::string>>();
+        const auto weights = object["weights"].get<std::vector<std::vector<double>>>();
+        if (from.empty()) {  // no tokens
+          CHECK(text.empty());
+          continue;
+        }
+        CHECK(weights.size() == to.size());
+        for (const auto& row : weights) {
+          CHECK(row.size() == from.size());
+          CHECK(std::accumulate(row.begin(), row.end(), 0.0) <= 1 + 1e-4);
+        }
+        CHECK(from.back() == "</s>");
+        from.pop_back();
+        if (to.size() > text.size()) to.pop_back();
+        CHECK(from == source);
+        CHECK(to == text);
+      }
+      CHECK(count > 40);
+      const std::string page = read_file(folder / "page.html");
+      const std::string last = fmt::format("<h2 id=\"line-{}\">", sources.size());
+      CHECK(page.find(last) != page.npos);
+    }
+}
+
+TEST_CASE("a source that is too long is cut, which is said, and the others are not") {
+  std::string line;
+  for (int i = 0; i < 10000; ++i) line += "Hund ";
+  const std::string input = "Der Hund schläft.\n" + line + "\nDer Ball rollt.\n";
+  for (const char* name : {"tied", "words", "whitespace"}) {
+    CAPTURE(name);
+    const TemporaryFolder folder;
+    const Outcome outcome = seqgrad_program(
+        {"translate", "--model", run_of(name), "--threads", "1", "--alignments", folder / "pairs", "--max-length", "30"},
+        input);
+    CHECK(outcome.status == 0);
+    if (std::string(name) != "tied")  // whose words are pieces, as many as they are
+      CHECK(outcome.err.starts_with("line 2: 10000 tokens, of which the first 1000 are translated (--max-source-length)\n"));
+    else
+      CHECK(outcome.err.find(" tokens, of which the first 1000 are translated (--max-source-length)\n") != std::string::npos);
+    CHECK(outcome.err.find("line 1:") == std::string::npos);
+    CHECK(outcome.err.find("line 3:") == std::string::npos);
+    const std::vector<std::string> texts = lines_of(outcome.out), pairs = lines_of(read_file(folder / "pairs"));
+    REQUIRE(texts.size() == 3);
+    REQUIRE(pairs.size() == 3);
+    for (const std::string& pair : seq2seq::split_whitespace(pairs[1])) CHECK(std::stoul(pair) < 1000);
+    const Outcome others =
+        seqgrad_program({"translate", "--model", run_of(name), "--max-source-length", "0", "--max-length", "30"},
+                        "Der Hund schläft.\n\nDer Ball rollt.\n");
+    CHECK(lines_of(others.out) == std::vector<std::string>{texts[0], "", texts[2]});
+
+    const std::string source = folder.file("de", input), reference = folder.file("en", "The dog sleeps.\na\nThe ball rolls.\n");
+    const Outcome evaluated =
+        seqgrad_program({"evaluate", "--model", run_of(name), "--source", source, "--reference", reference});
+    CHECK(evaluated.status == 0);
+    CHECK(evaluated.err.find(source + ":2: of its tokens the first 1000 are translated (--max-source-length)\n") !=
+          std::string::npos);
+    CHECK(evaluated.out.find("(1 without perplexity: a side is empty or too long)") != std::string::npos);
   }
 }
 
@@ -188,10 +298,16 @@ TEST_CASE("a corpus of one sentence, and lines that are left out") {
     CHECK(outcome.err.starts_with("1 training pairs, 1 validation pairs; vocabulary "));
     CHECK(outcome.status == 0);
   }
-  const Outcome outcome = train(folder.file("odd", odd), {"--max-length", "20"});
+  Outcome outcome = train(folder.file("odd", odd), {"--max-length", "20"});
   CHECK(outcome.status == 0);
   CHECK(outcome.err.starts_with(
       "left out of the training text: 2 pairs with an empty side, 1 longer than 20 tokens\n1 training pairs, "));
+  outcome = train(folder / "odd", {"--valid-source", folder / "odd", "--valid-target", folder / "odd", "--seed", "2"});
+  CHECK(outcome.status == 0);
+  CHECK(
+      outcome.err.starts_with("left out of the training text: 2 pairs with an empty side, 1 longer than 200 tokens\n"
+                              "left out of the validation text: 2 pairs with an empty side, 1 longer than 200 tokens\n"
+                              "1 training pairs, 1 validation pairs; "));
 }
 
 TEST_CASE("what does not go is said in one line") {
