@@ -198,7 +198,7 @@ static void best_of_multi30k(Settings& s) {
   s.dropout = s.output_dropout = 0.4;
   s.label_smoothing = 0.1;
   s.batch = 64;
-  s.epochs = 24;
+  s.epochs = 16;
   s.schedule = "inverse-sqrt";
   s.learning_rate = 0.0015;
   s.warmup = 1000;
