@@ -35,10 +35,10 @@ void additive_scores_backward(const T* query, const T* keys, const T* v, const T
 }
 SEQGRAD_INSTANTIATE(additive_scores_backward)
 
-// A block per row: its warps share the positions of the source, then its threads those of the context.
+// A block per row: its warps share the positions of the source.
 template <class T>
-void attend(const T* query, i64 ld_query, const T* keys, const T* values, const T* v, T scale, const i64* first,
-            const i64* lengths, T* weights, i64 ld_weights, T* context, i64 ld_context, i64 rows, i64 key_dim, i64 value_dim) {
+void attend(const T* query, i64 ld_query, const T* keys, const T* v, T scale, const i64* first, const i64* lengths, T* weights,
+            i64 ld_weights, i64 rows, i64 key_dim) {
   each_row_by_block(rows, [=] __device__(const Group& group, i64 r) {
     const Group one_warp = group.own_warp();
     const T* const q = query + r * ld_query;
@@ -54,14 +54,20 @@ void attend(const T* query, i64 ld_query, const T* keys, const T* values, const 
     const T largest = group.max(length, -static_cast<T>(__builtin_huge_val()), [&](i64 s) { return weight[s]; });
     const T sum = group.sum<T>(length, [&](i64 s) { return weight[s] = exp(weight[s] - largest); });
     group.each(length, [&](i64 s) { weight[s] /= sum; });
-    group.sync();
-    group.each(value_dim, [&](i64 c) {
-      T total = 0;
-      for (i64 s = 0; s < length; ++s) total += weight[s] * values[(first[r] + s) * value_dim + c];
-      context[r * ld_context + c] = total;
-    });
   });
 }
 SEQGRAD_INSTANTIATE(attend)
+
+template <class T>
+void mix_rows(const T* weights, i64 ld_weights, const T* values, i64 ld_values, const i64* first, const i64* lengths,
+              bool accumulate, T* y, i64 ld_y, i64 rows, i64 dim) {
+  each_element(rows * dim, [=] __device__(i64 at) {
+    const i64 r = at / dim, c = at % dim;
+    T sum = accumulate ? y[r * ld_y + c] : T(0);
+    for (i64 s = 0; s < lengths[r]; ++s) sum += weights[r * ld_weights + s] * values[(first[r] + s) * ld_values + c];
+    y[r * ld_y + c] = sum;
+  });
+}
+SEQGRAD_INSTANTIATE(mix_rows)
 
 }  // namespace seqgrad::kernels::cuda

@@ -7,11 +7,10 @@
 namespace seqgrad::kernels::SEQGRAD_LEVEL {
 
 template <class T>
-void attend(const T* query, i64 ld_query, const T* keys, const T* values, const T* v, T scale, const i64* first,
-            const i64* lengths, T* weights, i64 ld_weights, T* context, i64 ld_context, i64 rows, i64 key_dim, i64 value_dim) {
-  constexpr i64 w = Vec<T>::width;
+void attend(const T* query, i64 ld_query, const T* keys, const T* v, T scale, const i64* first, const i64* lengths, T* weights,
+            i64 ld_weights, i64 rows, i64 key_dim) {
   const i64 length = rows > 0 ? lengths[0] : 0;  // a guess at the work
-  parallel_rows(rows, length * (key_dim * (v ? 4 : 1) + value_dim), [&](i64 begin, i64 end) {
+  parallel_rows(rows, length * key_dim * (v ? 4 : 1), [&](i64 begin, i64 end) {
     for (i64 r = begin; r < end; ++r) {
       const i64 n = lengths[r];
       T* weights_r = weights + r * ld_weights;
@@ -28,34 +27,45 @@ void attend(const T* query, i64 ld_query, const T* keys, const T* values, const 
       }
       const T total = exp_row(weights_r, row_max(weights_r, n), weights_r, n);
       scale_row(weights_r, 1 / total, n);
-
-      const T* values_r = values + first[r] * value_dim;
-      T* context_r = context + r * ld_context;
-      i64 c = 0;
-      for (; c + 4 * w <= value_dim; c += 4 * w) {
-        Vec<T> s0(T(0)), s1(T(0)), s2(T(0)), s3(T(0));
-        const T* value = values_r + c;
-        for (i64 s = 0; s < n; ++s, value += value_dim) {
-          const Vec<T> weight(weights_r[s]);
-          s0 = fma(weight, Vec<T>::load(value), s0);
-          s1 = fma(weight, Vec<T>::load(value + w), s1);
-          s2 = fma(weight, Vec<T>::load(value + 2 * w), s2);
-          s3 = fma(weight, Vec<T>::load(value + 3 * w), s3);
-        }
-        s0.store(context_r + c);
-        s1.store(context_r + c + w);
-        s2.store(context_r + c + 2 * w);
-        s3.store(context_r + c + 3 * w);
-      }
-      each<T>(c, value_dim, [&](i64 i, auto lanes) {
-        Vec<T> sum(T(0));
-        for (i64 s = 0; s < n; ++s) sum = fma(Vec<T>(weights_r[s]), lanes.load(values_r + s * value_dim + i), sum);
-        lanes.store(context_r + i, sum);
-      });
     }
   });
 }
 SEQGRAD_INSTANTIATE(attend)
+
+template <class T>
+void mix_rows(const T* weights, i64 ld_weights, const T* values, i64 ld_values, const i64* first, const i64* lengths,
+              bool accumulate, T* y, i64 ld_y, i64 rows, i64 dim) {
+  constexpr i64 w = Vec<T>::width;
+  constexpr int vectors = 8;                     // at a time: half a kilobyte of each value
+  const i64 length = rows > 0 ? lengths[0] : 0;  // a guess at the work
+  parallel_rows(rows, length * dim, [&](i64 begin, i64 end) {
+    for (i64 r = begin; r < end; ++r) {
+      const i64 n = lengths[r];
+      const T *weights_r = weights + r * ld_weights, *values_r = values + first[r] * ld_values;
+      T* y_r = y + r * ld_y;
+      i64 c = 0;
+      for (; c + vectors * w <= dim; c += vectors * w) {
+        Vec<T> sum[vectors];
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; ++i) sum[i] = accumulate ? Vec<T>::load(y_r + c + i * w) : Vec<T>(T(0));
+        const T* value = values_r + c;
+        for (i64 s = 0; s < n; ++s, value += ld_values) {
+          const Vec<T> weight(weights_r[s]);
+#pragma GCC unroll 8
+          for (int i = 0; i < vectors; ++i) sum[i] = fma(weight, Vec<T>::load(value + i * w), sum[i]);
+        }
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; ++i) sum[i].store(y_r + c + i * w);
+      }
+      each<T>(c, dim, [&](i64 i, auto lanes) {
+        Vec<T> sum = accumulate ? lanes.load(y_r + i) : Vec<T>(T(0));
+        for (i64 s = 0; s < n; ++s) sum = fma(Vec<T>(weights_r[s]), lanes.load(values_r + s * ld_values + i), sum);
+        lanes.store(y_r + i, sum);
+      });
+    }
+  });
+}
+SEQGRAD_INSTANTIATE(mix_rows)
 
 // Whether a stands before b: NaNs first, then the larger. Equals keep the order of their columns.
 template <class T>

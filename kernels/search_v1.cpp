@@ -7,8 +7,8 @@
 namespace seqgrad::kernels::v1 {
 
 template <class T>
-void attend(const T* query, i64 ld_query, const T* keys, const T* values, const T* v, T scale, const i64* first,
-            const i64* lengths, T* weights, i64 ld_weights, T* context, i64 ld_context, i64 rows, i64 key_dim, i64 value_dim) {
+void attend(const T* query, i64 ld_query, const T* keys, const T* v, T scale, const i64* first, const i64* lengths, T* weights,
+            i64 ld_weights, i64 rows, i64 key_dim) {
   for (i64 r = 0; r < rows; ++r) {
     T* weight = weights + r * ld_weights;
     const T* q = query + r * ld_query;
@@ -19,14 +19,22 @@ void attend(const T* query, i64 ld_query, const T* keys, const T* values, const 
       weight[s] = score;
     }
     softmax(weight, weight, i64{1}, lengths[r]);
-    for (i64 c = 0; c < value_dim; ++c) {
-      T sum = 0;
-      for (i64 s = 0; s < lengths[r]; ++s) sum += weight[s] * values[(first[r] + s) * value_dim + c];
-      context[r * ld_context + c] = sum;
-    }
   }
 }
 SEQGRAD_INSTANTIATE(attend)
+
+template <class T>
+void mix_rows(const T* weights, i64 ld_weights, const T* values, i64 ld_values, const i64* first, const i64* lengths,
+              bool accumulate, T* y, i64 ld_y, i64 rows, i64 dim) {
+  for (i64 r = 0; r < rows; ++r) {
+    for (i64 c = 0; c < dim; ++c) {
+      T sum = accumulate ? y[r * ld_y + c] : T(0);
+      for (i64 s = 0; s < lengths[r]; ++s) sum += weights[r * ld_weights + s] * values[(first[r] + s) * ld_values + c];
+      y[r * ld_y + c] = sum;
+    }
+  }
+}
+SEQGRAD_INSTANTIATE(mix_rows)
 
 template <class T>
 void top_of_rows(const T* x, bool normalize, T* y, i64* index, i64 rows, i64 cols, i64 k) {

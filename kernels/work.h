@@ -202,13 +202,22 @@ Work work(routine::additive_scores_backward, const T*, const T*, const T*, const
 
 // ---- search --------------------------------------------------------------------------------------------------------------
 
+inline i64 sum_of(const i64* values, i64 count) {
+  i64 sum = 0;
+  for (i64 i = 0; i < count; ++i) sum += values[i];
+  return sum;
+}
 template <class T>
-Work work(routine::attend, const T*, i64, const T* keys, const T*, const T* v, T, const i64*, const i64* lengths, T*, i64, T*,
-          i64, i64 rows, i64 key_dim, i64 value_dim) {
-  i64 looks = 0;
-  for (i64 r = 0; r < rows; ++r) looks += lengths[r];
-  const i64 read = (keys ? key_dim : 0) + value_dim;
-  return work_on<T>(looks * ((keys ? (v ? 4 : 2) * key_dim : 0) + 5 + 2 * value_dim), looks * (read + 1) + rows * read);
+Work work(routine::attend, const T*, i64, const T* keys, const T* v, T, const i64*, const i64* lengths, T*, i64, i64 rows,
+          i64 key_dim) {
+  const i64 looks = sum_of(lengths, rows), read = keys ? key_dim : 0;
+  return work_on<T>(looks * ((v ? 4 : 2) * read + 5), looks * (read + 1) + rows * read);
+}
+template <class T>
+Work work(routine::mix_rows, const T*, i64, const T*, i64, const i64*, const i64* lengths, bool accumulate, T*, i64, i64 rows,
+          i64 dim) {
+  const i64 looks = sum_of(lengths, rows);
+  return work_on<T>(2 * looks * dim, looks * (dim + 1) + rows * dim * (accumulate ? 2 : 1));
 }
 template <class T>
 Work work(routine::top_of_rows, const T*, bool normalize, T*, i64*, i64 rows, i64 cols, i64 k) {

@@ -28,9 +28,9 @@ double quantile(std::vector<double> values, double q) {
 double decoding_flops(const Settings& s, i64 target_vocabulary, const SearchWork& work) {
   const double source = static_cast<double>(work.source_tokens), rows = static_cast<double>(work.extended),
                looks = static_cast<double>(work.looks), sentences = static_cast<double>(work.sentences);
-  const double h = static_cast<double>(s.hidden), d = static_cast<double>(s.decoder_width()),
-               k = static_cast<double>(s.attention_width()), v = static_cast<double>(target_vocabulary),
-               directions = s.bidirectional ? 2 : 1,
+  const double e = static_cast<double>(s.embedding), h = static_cast<double>(s.hidden),
+               d = static_cast<double>(s.decoder_width()), k = static_cast<double>(s.attention_width()),
+               v = static_cast<double>(target_vocabulary), directions = s.bidirectional ? 2 : 1,
                gates = s.cell == "lstm"  ? 4
                        : s.cell == "rnn" ? 1
                                          : 3,
@@ -43,10 +43,15 @@ double decoding_flops(const Settings& s, i64 target_vocabulary, const SearchWork
   if (s.attention == "sdp") macs += looks * k;
   if (s.attention == "luong_general") macs += source * c * d;
   if (s.attention == "luong_dot" || s.attention == "luong_general") macs += looks * d;
-  macs += looks * c;
-  macs += rows * gates * d * (c + d);
-  if (s.readout == "projected") macs += rows * static_cast<double>(s.feature_width() * s.readout_width());
-  macs += rows * v * static_cast<double>(s.readout_width());
+  // What is linear in features: the gates and, but for hidden, logits or their projection. Of these the context's part, which
+  // may be made for each position (Inference::encode), and the state's.
+  const double read = s.readout == "hidden" ? 0 : s.readout == "deep" ? v : e;
+  const double shared_tokens = static_cast<double>(work.shared_tokens), shared_rows = static_cast<double>(work.shared_extended),
+               shared_looks = static_cast<double>(work.shared_looks);
+  macs += (rows - shared_rows + shared_tokens) * c * (gates * d + read);
+  macs += (looks - shared_looks) * c + shared_looks * (c > 0 ? gates * d + read : 0);
+  macs += rows * d * (gates * d + read);
+  if (s.readout != "deep") macs += rows * v * static_cast<double>(s.readout_width());
   return 2 * macs;
 }
 

@@ -10,9 +10,9 @@
 namespace seqgrad::seq2seq {
 
 // Floating-point operations of the matrix products of a search, as the equations have them: the encoder over every real source
-// token; for every extended hypothesis the attention over its source's tokens, the cell and the output layer. Neither padding
-// nor rows of ended sentences count, and not the embeddings' share of the first layers' gates, which is a table of the
-// vocabulary's size.
+// token; for every extended hypothesis the attention over its source's tokens, the cell and the output layer; the context's
+// part of these for every token instead, where the search does so. Neither padding nor rows of ended sentences count, and not
+// the embeddings' parts of gates and readout, which are looked up.
 double decoding_flops(const Settings& settings, i64 target_vocabulary, const SearchWork& work);
 
 struct DecodeBenchmark {

@@ -44,8 +44,11 @@ void copy_rows(const Tensor& from, const Tensor& to, Index index) {
     const T* source = from.data<T>();
     T* target = to.mutable_data<T>();
     const i64 width = to.size(1), source_step = stride(from), target_step = stride(to);
-    for (i64 i = 0; i < to.size(0); ++i)
-      std::memcpy(target + i * target_step, source + index(i) * source_step, static_cast<std::size_t>(width) * sizeof(T));
+    for (i64 i = 0; i < to.size(0); ++i) {
+      const T* row = source + index(i) * source_step;
+      if (row != target + i * target_step)
+        std::memcpy(target + i * target_step, row, static_cast<std::size_t>(width) * sizeof(T));
+    }
   });
 }
 
@@ -106,6 +109,9 @@ Tensor stacked(const std::vector<Tensor>& parts) {
   return whole;
 }
 
+// Tables of words take at most so many bytes each.
+constexpr i64 gates_memory = i64{256} << 20, readout_memory = i64{64} << 20;
+
 }  // namespace
 
 // ---- parts ----------------------------------------------------------------------------------------------------------
@@ -128,14 +134,14 @@ Tensor PackedLinear::operator()(const Tensor& x) const {
   return y;
 }
 
-GateTable::GateTable(const Tensor& embedding, const Tensor& weight, const Tensor& bias, i64 largest)
+WordTable::WordTable(const Tensor& embedding, const Tensor& weight, const Tensor& bias, i64 largest)
     : embedding_(embedding),
       product_(weight, bias),
       places_(static_cast<std::size_t>(embedding.size(0)), -1),
       most_(largest / (product_.out() * static_cast<i64>(size_of(embedding.dtype())))) {}
 
 // Makes room for so many rows; false where that would be too much memory.
-bool GateTable::reserve(i64 rows) {
+bool WordTable::reserve(i64 rows) {
   if (table_.defined() && rows <= table_.size(0)) return true;
   if (rows > most_) return false;
   const Tensor larger({std::min(most_, std::max<i64>(2 * rows, 64)), product_.out()}, embedding_.dtype(), embedding_.device());
@@ -144,7 +150,7 @@ bool GateTable::reserve(i64 rows) {
   return true;
 }
 
-Tensor GateTable::operator()(const std::vector<i64>& words) {
+Tensor WordTable::operator()(const std::vector<i64>& words) {
   check_ids(words, embedding_.size(0));
   const i64 rows = static_cast<i64>(words.size());
   std::vector<i64> fresh;
@@ -153,25 +159,29 @@ Tensor GateTable::operator()(const std::vector<i64>& words) {
       place = count_ + static_cast<i64>(fresh.size());
       fresh.push_back(word);
     }
-  const bool room = reserve(count_ + static_cast<i64>(fresh.size()));
-  if (!room)
-    for (const i64 word : fresh) places_[static_cast<std::size_t>(word)] = -1;
-  const auto product = [&](const std::vector<i64>& ids) {
-    const Tensor embedded({static_cast<i64>(ids.size()), embedding_.size(1)}, embedding_.dtype(), embedding_.device());
-    launch(kernels::gather_rows, embedding_, std::span<const i64>(ids), embedded, embedded.size(0), embedded.size(1));
-    return product_(embedded);
-  };
-  if (!room) return product(words);
+  Tensor made;  // the fresh words' rows
   if (!fresh.empty()) {
-    const i64 end = count_ + static_cast<i64>(fresh.size());
-    rows_of(table_, count_, end).copy_from(product(fresh));
-    count_ = end;
+    const i64 count = static_cast<i64>(fresh.size());
+    const Tensor embedded({count, embedding_.size(1)}, embedding_.dtype(), embedding_.device());
+    launch(kernels::gather_rows, embedding_, std::span<const i64>(fresh), embedded, count, embedded.size(1));
+    made = product_(embedded);
   }
   std::vector<i64> places(words.size());
   for (std::size_t i = 0; i < words.size(); ++i) places[i] = places_[static_cast<std::size_t>(words[i])];
-  const Tensor gates({rows, product_.out()}, table_.dtype(), table_.device());
-  launch(kernels::gather_rows, table_, std::span<const i64>(places), gates, rows, product_.out());
-  return gates;
+  const Tensor result({rows, product_.out()}, embedding_.dtype(), embedding_.device());
+  if (reserve(count_ + static_cast<i64>(fresh.size()))) {
+    if (!fresh.empty()) rows_of(table_, count_, count_ + made.size(0)).copy_from(made);
+    count_ += static_cast<i64>(fresh.size());
+    launch(kernels::gather_rows, table_, std::span<const i64>(places), result, rows, product_.out());
+    return result;
+  }
+  for (const i64 word : fresh) places_[static_cast<std::size_t>(word)] = -1;
+  for (i64 i = 0; i < rows; ++i) {
+    const i64 place = places[static_cast<std::size_t>(i)];
+    copy_rows(place < count_ ? table_ : made, rows_of(result, i, i + 1),
+              [&](i64) { return place < count_ ? place : place - count_; });
+  }
+  return result;
 }
 
 PackedCell::PackedCell(nn::Cell cell, const Tensor& weight_hh, const Tensor& bias_hh) : cell_(cell) {
@@ -226,8 +236,7 @@ Inference::Inference(const Run& run)
       directions_(run.settings.bidirectional ? 2 : 1),
       width_(run.settings.decoder_width()),
       context_(run.settings.context_width()),
-      embedding_width_(run.settings.embedding),
-      deep_(run.settings.readout != "hidden") {
+      vocabulary_(run.target.size()) {
   const Weights weights(run);
   const std::string cell = nn::module_name(cell_);
   for (i64 l = 0; l < run.settings.layers; ++l) {
@@ -241,7 +250,7 @@ Inference::Inference(const Run& run)
       layer.directions.push_back(weights.cell(cell_, gru, suffix));
     }
     if (l == 0)
-      layer.words = GateTable(weights("encoder.embedding.weight"), stacked(inputs), stacked(biases));
+      layer.words = WordTable(weights("encoder.embedding.weight"), stacked(inputs), stacked(biases), gates_memory);
     else
       layer.inputs = PackedLinear(stacked(inputs), stacked(biases));
   }
@@ -271,11 +280,24 @@ Inference::Inference(const Run& run)
   const Tensor inputs = weights(gru + ".weight_ih_l0");
   const std::string& tied = run.settings.tie_embeddings;
   embedding_ = weights(tied == "all" ? "encoder.embedding.weight" : "decoder.embedding.weight");
-  words_ = GateTable(embedding_, columns(inputs, 0, embedding_width_), weights.input_bias(cell_, gru, "_l0"));
-  if (context_ > 0) from_context_ = PackedLinear(columns(inputs, embedding_width_, embedding_width_ + context_), {});
+  const i64 words_end = run.settings.embedding;
+  gates_.words = WordTable(embedding_, columns(inputs, 0, words_end), weights.input_bias(cell_, gru, "_l0"), gates_memory);
+  if (context_ > 0) gates_.context = PackedLinear(columns(inputs, words_end, words_end + context_), {});
   decoder_ = weights.cell(cell_, gru, "_l0");
-  if (run.settings.readout == "projected") readout_ = weights.linear("decoder.readout");
-  out_ = {tied == "none" ? weights("decoder.out.weight") : embedding_, weights("decoder.out.bias")};
+
+  const Tensor out = tied == "none" ? weights("decoder.out.weight") : embedding_, out_bias = weights("decoder.out.bias");
+  const bool projected = run.settings.readout == "projected";
+  if (run.settings.readout == "hidden") {
+    from_state_ = {out, out_bias};
+    return;
+  }
+  const Tensor read = projected ? weights("decoder.readout.weight") : out;  // of state, context, embedding
+  const i64 context_end = width_ + context_;
+  from_state_ = {columns(read, 0, width_), {}};
+  if (context_ > 0) readout_.context = {columns(read, width_, context_end), {}};
+  readout_.words = {embedding_, columns(read, context_end, read.size(1)),
+                    projected ? weights("decoder.readout.bias") : out_bias, readout_memory};
+  if (projected) out_ = {out, out_bias};
 }
 
 // The last layer's outputs (N, H x directions) of sources sorted by falling length, position by position: the sentences that
@@ -316,7 +338,16 @@ Tensor Inference::bridged(const PackedLinear& bridge, const Tensor& last) const 
   return bridge.out() > 0 && last.defined() ? unary<kernels::Tanh>(bridge(last)) : last;
 }
 
-void Inference::encode(std::span<const Segment> kept, std::span<const std::vector<i64>> sources) {
+bool Inference::shares_pay(i64 length, i64 hypotheses) const { return 32 * length <= context_ * hypotheses; }
+
+i64 Inference::position_bytes(bool shares) const {
+  const i64 width = shares ? gates_.words.out() + readout_.words.out() : context_;
+  return (width + look_.key.out()) * static_cast<i64>(size_of(embedding_.dtype()));
+}
+
+void Inference::encode(std::span<const Segment> kept, std::span<const std::vector<i64>> sources, bool shares) {
+  if (!kept.empty() && shares != shares_) throw_error("[inference] positions with shares and without do not go together");
+  shares_ = shares;
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -342,16 +373,19 @@ void Inference::encode(std::span<const Segment> kept, std::span<const std::vecto
   for (std::size_t i = 0; i < sources.size(); ++i)
     for (std::size_t t = 0; t < sources[i].size(); ++t) added.push_back(begin[t] + rank[i]);
   const i64 kept_count = static_cast<i64>(old.size()), count = kept_count + static_cast<i64>(added.size());
-  const auto renewed = [&](const Tensor& memory, i64 width) {
-    const Tensor renewed({count, width}, embedding_.dtype(), embedding_.device());
+  // In place where there is room and rows move towards the front, which is what they do in a search.
+  const bool towards_front = std::is_sorted(old.begin(), old.end());
+  const auto renew = [&](Tensor& memory, i64 width, const auto& fill) {
+    const bool in_place = towards_front && memory.defined() && memory.size(0) >= count;
+    const Tensor renewed = in_place ? memory : Tensor({count, width}, embedding_.dtype(), embedding_.device());
     if (kept_count > 0)
       copy_rows(memory, rows_of(renewed, 0, kept_count), [&](i64 i) { return old[static_cast<std::size_t>(i)]; });
-    return renewed;
+    fill(rows_of(renewed, kept_count, count));
+    memory = renewed;
   };
-  const Tensor values = renewed(values_, directions_ * hidden_);
-  const Tensor new_values = rows_of(values, kept_count, count);
+  const Tensor values({count - kept_count, directions_ * hidden_}, embedding_.dtype(), embedding_.device());  // the new ones
   if (!sources.empty()) {
-    copy_rows(encode_layers(sorted, running), new_values, [&](i64 i) { return added[static_cast<std::size_t>(i)]; });
+    copy_rows(encode_layers(sorted, running), values, [&](i64 i) { return added[static_cast<std::size_t>(i)]; });
     const auto in_their_order = [&](const Tensor& states) {
       if (!states.defined()) return states;
       const Tensor ordered = empty_like(states);
@@ -360,12 +394,13 @@ void Inference::encode(std::span<const Segment> kept, std::span<const std::vecto
     };
     first_ = {in_their_order(bridged(bridge_, last_.h)), in_their_order(bridged(bridge_cell_, last_.c))};
   }
-  if (look_.key.out() > 0) {
-    const Tensor keys = renewed(keys_, look_.key.out());
-    look_.key(new_values, rows_of(keys, kept_count, count));
-    keys_ = keys;
-  }
-  values_ = values;
+  if (context_ == 0) return;
+  if (look_.key.out() > 0) renew(keys_, look_.key.out(), [&](const Tensor& keys) { look_.key(values, keys); });
+  if (!shares || look_.key.out() == 0)
+    renew(values_, context_, [&](const Tensor& kept_values) { kept_values.copy_from(values); });
+  for (Input* input : {&gates_, &readout_})
+    if (shares && input->context.out() > 0)
+      renew(input->shares, input->context.out(), [&](const Tensor& made) { input->context(values, made); });
 }
 
 // ---- decoder --------------------------------------------------------------------------------------------------------
@@ -395,36 +430,52 @@ void Inference::arrange(std::span<const i64> from) {
   state_ = {arranged(next_.h, first_.h), cell_ == nn::Cell::lstm ? arranged(next_.c, first_.c) : Tensor()};
 }
 
+// The weights of one look at the source; what is seen is added to the inputs' shares of the gates and of the readout, if any.
+Tensor Inference::look(std::span<const Segment> segments, const Tensor& gates, const Tensor& read) const {
+  const i64 rows = gates.size(0);
+  std::vector<i64> first, lengths;
+  i64 longest = 0;
+  for (const Segment& segment : segments) {
+    first.push_back(segment.first);
+    lengths.push_back(segment.length);
+    longest = std::max(longest, segment.length);
+  }
+  const Tensor weights({rows, longest}, gates.dtype(), gates.device());
+  const Tensor query = look_.query.out() > 0 ? look_.query(state_.h) : state_.h;
+  const Tensor keys = attention_ == nn::AttentionKind::mean ? Tensor() : look_.key.out() > 0 ? keys_ : values_;
+  launch(kernels::attend, query, stride(query), keys, look_.v, look_.scale, std::span<const i64>(first),
+         std::span<const i64>(lengths), weights, stride(weights), rows, query.size(1));
+  const auto mix = [&](const Tensor& values, bool accumulate, const Tensor& y) {
+    launch(kernels::mix_rows, weights, stride(weights), values, stride(values), std::span<const i64>(first),
+           std::span<const i64>(lengths), accumulate, y, stride(y), rows, y.size(1));
+  };
+  if (shares_) {
+    mix(gates_.shares, true, gates);
+    if (read.defined()) mix(readout_.shares, true, read);
+    return weights;
+  }
+  const Tensor context({rows, context_}, gates.dtype(), gates.device());
+  mix(values_, false, context);
+  gates_.context(context, gates, true);
+  if (read.defined()) readout_.context(context, read, true);
+  return weights;
+}
+
 Inference::Step Inference::step(const std::vector<i64>& words, std::span<const Segment> segments) {
   const i64 rows = static_cast<i64>(words.size());
   const auto make = [&](const Dims& shape) { return Tensor(shape, embedding_.dtype(), embedding_.device()); };
-  const Tensor features = make({rows, width_ + context_ + embedding_width_});
-  const Tensor gates = words_(words);
+  const bool hidden_alone = readout_.words.out() == 0;
+  const Tensor gates = gates_.words(words);
+  Tensor read = hidden_alone ? Tensor() : readout_.words(words);
   Step result;
-  if (context_ > 0) {
-    std::vector<i64> first, lengths;
-    i64 longest = 0;
-    for (const Segment& segment : segments) {
-      first.push_back(segment.first);
-      lengths.push_back(segment.length);
-      longest = std::max(longest, segment.length);
-    }
-    result.weights = make({rows, longest});
-    const Tensor query = look_.query.out() > 0 ? look_.query(state_.h) : state_.h;
-    const Tensor keys = attention_ == nn::AttentionKind::mean ? Tensor() : look_.key.out() > 0 ? keys_ : values_;
-    const Tensor context = columns(features, width_, width_ + context_);
-    launch(kernels::attend, query, stride(query), keys, values_, look_.v, look_.scale, std::span<const i64>(first),
-           std::span<const i64>(lengths), result.weights, stride(result.weights), context, stride(context), rows, query.size(1),
-           context_);
-    from_context_(context, gates, true);
-  }
-  next_ = {columns(features, 0, width_), cell_ == nn::Cell::lstm ? make({rows, width_}) : Tensor()};
+  if (context_ > 0) result.weights = look(segments, gates, read);
+  next_ = {make({rows, width_}), cell_ == nn::Cell::lstm ? make({rows, width_}) : Tensor()};
   decoder_.step(gates, state_.h, state_.c, next_.h, next_.c, {});
-  if (deep_)
-    copy_rows(embedding_, columns(features, width_ + context_, features.size(1)),
-              [&](i64 i) { return words[static_cast<std::size_t>(i)]; });
-  const Tensor& read = deep_ ? features : next_.h;
-  result.logits = out_(readout_.out() > 0 ? unary<kernels::Tanh>(readout_(read)) : read);
+  if (hidden_alone)
+    read = from_state_(next_.h);
+  else
+    from_state_(next_.h, read, true);
+  result.logits = out_.out() > 0 ? out_(unary<kernels::Tanh>(read)) : read;
   return result;
 }
 

@@ -26,13 +26,14 @@ class PackedLinear {
   Tensor packed_, bias_;
 };
 
-// The embeddings' share of the gates, W e + bias, a row for each word: made when the word first comes, then looked up.
-class GateTable {
+// What words alone give, W e + bias, a row for each: made when the word first comes, then looked up.
+class WordTable {
  public:
-  GateTable() = default;
+  WordTable() = default;
   // largest: bytes; words beyond them are multiplied each time
-  GateTable(const Tensor& embedding, const Tensor& weight, const Tensor& bias, i64 largest = i64{256} << 20);
-  Tensor operator()(const std::vector<i64>& words);  // (words, G)
+  WordTable(const Tensor& embedding, const Tensor& weight, const Tensor& bias, i64 largest);
+  Tensor operator()(const std::vector<i64>& words);  // (words, out)
+  i64 out() const { return product_.out(); }
 
  private:
   bool reserve(i64 rows);
@@ -69,8 +70,15 @@ class Inference {
   explicit Inference(const Run& run);  // later changes of the run's weights are not seen
 
   // Keeps the positions of `kept`, which move together in this order, and encodes `sources` behind them, in their order.
-  // Sources are ids ending in </s>. Errors: a source that is empty, an id outside the vocabulary.
-  void encode(std::span<const Segment> kept, std::span<const std::vector<i64>> sources);
+  // Sources are ids ending in </s>. What a step needs of its context is linear in it: W sum_p a_p v_p = sum_p a_p (W v_p). With
+  // `shares` each position's W v_p is made here, for good, and otherwise W is multiplied at each step; the former for the kept
+  // ones too, or for none. Errors: a source that is empty, an id outside the vocabulary.
+  void encode(std::span<const Segment> kept, std::span<const std::vector<i64>> sources, bool shares);
+
+  // Whether that pays for a sentence of this length of which so many hypotheses are followed: fewer products, but more memory
+  // to go through at each step.
+  bool shares_pay(i64 length, i64 hypotheses) const;
+  i64 position_bytes(bool shares) const;  // of what is kept
 
   // Row i goes on from row from[i] of the last step or, where that is negative, starts sentence -1 - from[i] of the last
   // encode().
@@ -83,11 +91,11 @@ class Inference {
   };
   Step step(const std::vector<i64>& words, std::span<const Segment> segments);
 
-  i64 vocabulary() const { return out_.out(); }
+  i64 vocabulary() const { return vocabulary_; }
 
  private:
   struct Layer {
-    GateTable words;      // the first layer's
+    WordTable words;      // the first layer's
     PackedLinear inputs;  // the others'
     std::vector<PackedCell> directions;
   };
@@ -99,22 +107,30 @@ class Inference {
     Tensor v;                 // bahdanau's Va
     double scale = 1;
   };
+  // W [context, embedding] + bias, of the gates and of the readout
+  struct Input {
+    WordTable words;
+    PackedLinear context;
+    Tensor shares;  // (N, out), each position's
+  };
   // running[t]: how many sources are longer than t
   Tensor encode_layers(const std::vector<std::vector<i64>>& sorted, const std::vector<i64>& running);
   Tensor bridged(const PackedLinear& bridge, const Tensor& last) const;
+  Tensor look(std::span<const Segment> segments, const Tensor& gates, const Tensor& read) const;
 
   nn::Cell cell_;
   nn::AttentionKind attention_;
-  i64 hidden_, directions_, width_, context_, embedding_width_;  // H, directions, D, C, E
-  bool deep_;  // features are state, context and embedding, not the state alone
+  i64 hidden_, directions_, width_, context_, vocabulary_;  // H, directions, D, C, V
   std::vector<Layer> layers_;
   PackedLinear bridge_, bridge_cell_;
   Look look_;
   Tensor embedding_;
-  GateTable words_;
-  PackedLinear from_context_, readout_, out_;  // without readout_.out(): the features themselves
+  Input gates_, readout_;  // the latter without words.out(): readout hidden
   PackedCell decoder_;
+  PackedLinear from_state_;  // the state's part of the readout, or out itself
+  PackedLinear out_;         // of tanh(readout), without out(): those are the logits
 
+  bool shares_ = false;
   Tensor values_, keys_;  // (N, C), (N, K)
   Rows last_, first_;     // the encoder's last states (B, H x directions); the decoder's first
   Rows state_, next_;     // before and after a step

@@ -135,6 +135,7 @@ class Translator::Choice {
   explicit Choice(const SearchOptions& options) : options_(options) {}
   virtual ~Choice() = default;
   virtual i64 first_hypotheses() const { return 1; }
+  virtual i64 hypotheses() const { return 1; }  // of a sentence, at most
   virtual i64 limit(const Job& job) const { return options_.longest(job.segment.length); }
   virtual void see(const Scores& scores) = 0;
   // Puts extensions of the job's hypotheses, whose rows begin at `row`, in their place; those that end go to its ended ones.
@@ -150,6 +151,7 @@ class Translator::Best : public Translator::Choice {
   Best(const SearchOptions& options, i64 vocabulary)
       : Choice(options), k_(std::min(vocabulary, options.beam + (options.min_length > 0 ? 1 : 0))) {}
 
+  i64 hypotheses() const override { return options_.beam; }
   void see(const Scores& scores) override { scores.top(k_, log_p_, words_); }
 
   void extend(Job& job, i64 row) override {
@@ -209,6 +211,7 @@ class Translator::Drawn : public Translator::Choice {
       : Choice(options), k_(options.top_k > 0 ? std::min(options.top_k + (options.min_length > 0 ? 1 : 0), vocabulary) : 0) {}
 
   i64 first_hypotheses() const override { return options_.nbest; }
+  i64 hypotheses() const override { return options_.nbest; }
 
   void see(const Scores& scores) override {
     log_p_ = scores.log_probabilities().to(Device::cpu);
@@ -319,8 +322,24 @@ Translator::Translator(const std::vector<const Run*>& runs, const SearchOptions&
   for (const Run* run : runs) models_.emplace_back(*run);
 }
 
+// What is best for a sentence depends on its length alone, so that no other sentence changes its bits.
 void Translator::run(const std::vector<std::vector<i64>>& sources, const std::vector<std::size_t>& order, Choice& choice,
                      std::vector<std::vector<Translation>>& results) {
+  std::vector<std::size_t> parted = order;
+  const auto longer = std::stable_partition(parted.begin(), parted.end(), [&](std::size_t i) {
+    const i64 length = static_cast<i64>(sources[i].size());
+    return std::none_of(models_.begin(), models_.end(),
+                        [&](const Inference& model) { return model.shares_pay(length, choice.hypotheses()); });
+  });
+  run_alike(sources, {parted.begin(), longer}, false, choice, results);
+  run_alike(sources, {longer, parted.end()}, true, choice, results);
+}
+
+void Translator::run_alike(const std::vector<std::vector<i64>>& sources, std::span<const std::size_t> order, bool shares,
+                           Choice& choice, std::vector<std::vector<Translation>>& results) {
+  constexpr i64 most_bytes = i64{96} << 20;  // of all positions, unless a single sentence has more
+  i64 position_bytes = 0;
+  for (const Inference& model : models_) position_bytes += model.position_bytes(shares);
   std::vector<Job> jobs;
   std::vector<i64> from, words;  // of each row: where its state is (Inference::arrange), its last word
   std::vector<Segment> segments;
@@ -328,7 +347,18 @@ void Translator::run(const std::vector<std::vector<i64>>& sources, const std::ve
   std::size_t group = 0, started = 0, encoded = 0;
   std::vector<Segment> group_segments;
   for (const std::size_t most = static_cast<std::size_t>(options_.batch);;) {
-    if (started == encoded && jobs.size() < most && encoded < order.size()) {
+    std::vector<std::vector<i64>> part;
+    if (started == encoded && jobs.size() < most) {
+      i64 positions = 0;
+      for (const Job& job : jobs) positions += job.segment.length;
+      for (group = encoded; encoded < order.size() && part.size() < most; ++encoded) {
+        const std::vector<i64>& source = sources[order[encoded]];
+        positions += static_cast<i64>(source.size());
+        if (positions * position_bytes > most_bytes && !(jobs.empty() && part.empty())) break;
+        part.push_back(source);
+      }
+    }
+    if (!part.empty()) {
       i64 first = 0;
       const auto take = [&](i64 length) {
         const Segment segment{first, length};
@@ -340,16 +370,13 @@ void Translator::run(const std::vector<std::vector<i64>>& sources, const std::ve
         segments.push_back(job.segment);
         job.segment = take(job.segment.length);
       }
-      group = encoded;
-      encoded = std::min(order.size(), encoded + most);
-      std::vector<std::vector<i64>> part;
       group_segments.clear();
-      for (std::size_t i = group; i < encoded; ++i) {
-        part.push_back(sources[order[i]]);
-        group_segments.push_back(take(static_cast<i64>(part.back().size())));
+      for (const std::vector<i64>& source : part) {
+        group_segments.push_back(take(static_cast<i64>(source.size())));
         work_.source_tokens += group_segments.back().length;
+        work_.shared_tokens += shares * group_segments.back().length;
       }
-      for (Inference& model : models_) model.encode(segments, part);
+      for (Inference& model : models_) model.encode(segments, part, shares);
       work_.sentences += static_cast<i64>(part.size());
     }
     for (; jobs.size() < most && started < encoded; ++started) {
@@ -372,9 +399,11 @@ void Translator::run(const std::vector<std::vector<i64>>& sources, const std::ve
         words.push_back(job.word(one));
         segments.push_back(job.segment);
         work_.looks += job.segment.length;
+        work_.shared_looks += shares * job.segment.length;
       }
     ++work_.steps;
     work_.extended += static_cast<i64>(words.size());
+    work_.shared_extended += shares * static_cast<i64>(words.size());
     std::vector<Tensor> logits;
     std::vector<Tensor> weights;
     for (Inference& model : models_) {
@@ -423,6 +452,8 @@ std::vector<std::vector<Translation>> Translator::find(const std::vector<std::ve
 }
 
 std::vector<std::vector<Translation>> Translator::search(const std::vector<std::vector<i64>>& sources) {
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (sources[i].empty()) throw_error("source row {} has length 0: it must be at least 1", i);
   std::vector<std::size_t> order(sources.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   return find(sources, order);

@@ -52,6 +52,7 @@ struct SearchWork {
   i64 sentences = 0, source_tokens = 0;  // with </s>
   i64 steps = 0, extended = 0;           // of the decoder; hypotheses that they extended by a word
   i64 looks = 0;                         // source positions looked at: the sum of the extended hypotheses' source lengths
+  i64 shared_tokens = 0, shared_extended = 0, shared_looks = 0;  // of these, those of positions with shares (Inference::encode)
 };
 
 // Runs laid out for translating, which costs as much as a few sentences: one Translator for many calls. Of several runs, an
@@ -93,6 +94,8 @@ class Translator {
                                              const std::vector<std::size_t>& order);
   void run(const std::vector<std::vector<i64>>& sources, const std::vector<std::size_t>& order, Choice& choice,
            std::vector<std::vector<Translation>>& results);
+  void run_alike(const std::vector<std::vector<i64>>& sources, std::span<const std::size_t> order, bool shares, Choice& choice,
+                 std::vector<std::vector<Translation>>& results);
   std::vector<std::vector<i64>> encoded(const std::vector<std::vector<std::string>>& sentences) const;
 
   std::vector<const Run*> runs_;

@@ -56,46 +56,73 @@ CONFORMANCE(packed_linear) {
 }
 CONFORMANCE(pack_linear) { packed_linear_case::run(tested); }
 
+// Rows that look at positions of their own, or at the same, as the hypotheses of a sentence do.
+struct Looks {
+  static constexpr i64 positions = 60, ld = 41;
+  std::vector<i64> lengths, first;
+  i64 dim, rows;
+
+  Looks(std::vector<i64> l, i64 d) : lengths(std::move(l)), dim(d), rows(static_cast<i64>(lengths.size())) {
+    for (i64 r = 0; r < rows; ++r) first.push_back(r % 2 ? 0 : positions - lengths[static_cast<size_t>(r)]);
+  }
+  static std::vector<Looks> shapes() { return {{{}, 3}, {{1}, 1}, {{3, 1, 17}, 7}, {{5, 5}, 128}, {{40, 2, 9, 1}, 1025}}; }
+};
+
 CONFORMANCE(attend) {
-  struct Shape {
-    std::vector<i64> lengths;
-    i64 key_dim, value_dim;
-  };
-  const std::vector<Shape> shapes = {
-      {{}, 3, 4}, {{1}, 1, 1}, {{3, 1, 17}, 7, 33}, {{5, 5}, 64, 128}, {{40, 2, 9, 1}, 130, 1025}};
-  for (const Shape& shape : shapes) {
-    const i64 rows = static_cast<i64>(shape.lengths.size()), positions = 60, ld = 41;
-    const auto keys = random<T>(positions * shape.key_dim), values = random<T>(positions * shape.value_dim);
-    const auto query = random<T>(rows * (shape.key_dim + 2)), v = random<T>(shape.key_dim);
-    std::vector<i64> first;  // rows may share positions, as the hypotheses of a sentence do
-    for (i64 r = 0; r < rows; ++r) first.push_back(r % 2 ? 0 : positions - shape.lengths[static_cast<size_t>(r)]);
+  for (const Looks& look : Looks::shapes()) {
+    const i64 rows = look.rows, ld = Looks::ld, ld_query = look.dim + 2;
+    const auto keys = random<T>(Looks::positions * look.dim), query = random<T>(rows * ld_query), v = random<T>(look.dim);
     for (int option = 0; option < 3; ++option) {
       INFO(rows, " rows, option ", option);
-      const auto run = [&](const Routines<T>& r, Outputs<T>& out) {
-        std::vector<T> before(static_cast<size_t>(rows * ld), T(-3));
-        r.attend(query.data(), shape.key_dim + 2, option == 2 ? nullptr : keys.data(), values.data(),
-                 option == 1 ? v.data() : nullptr, T(0.25), first.data(), shape.lengths.data(), out.copy(before), ld,
-                 out.fresh(rows * shape.value_dim), shape.value_dim, rows, shape.key_dim, shape.value_dim);
+      const auto run = [&](const Routines<T>& r, i64 from, i64 count, T* weights) {
+        r.attend(query.data() + from * ld_query, ld_query, option == 2 ? nullptr : keys.data(),
+                 option == 1 ? v.data() : nullptr, T(0.25), look.first.data() + from, look.lengths.data() + from, weights, ld,
+                 count, look.dim);
       };
-      agree(tested, run, 100);
+      const std::vector<T> before(static_cast<size_t>(rows * ld), T(-3));
+      agree(
+          tested, [&](const Routines<T>& r, Outputs<T>& out) { run(r, 0, rows, out.copy(before)); }, 100);
       // A row's bits are those that it has alone.
-      Outputs<T> together;
-      run(tested, together);
-      std::vector<T> weights(static_cast<size_t>(rows * ld)), context(static_cast<size_t>(rows * shape.value_dim));
-      const auto look = [&](i64 from, i64 count, T* w, T* c) {
-        tested.attend(query.data() + from * (shape.key_dim + 2), shape.key_dim + 2, option == 2 ? nullptr : keys.data(),
-                      values.data(), option == 1 ? v.data() : nullptr, T(0.25), first.data() + from,
-                      shape.lengths.data() + from, w, ld, c, shape.value_dim, count, shape.key_dim, shape.value_dim);
-      };
-      look(0, rows, weights.data(), context.data());
+      std::vector<T> together = before;
+      run(tested, 0, rows, together.data());
       for (i64 r = 0; r < rows; ++r) {
-        std::vector<T> w(static_cast<size_t>(ld)), c(static_cast<size_t>(shape.value_dim));
-        look(r, 1, w.data(), c.data());
-        REQUIRE(std::equal(c.begin(), c.end(), context.begin() + r * shape.value_dim));
-        REQUIRE(std::equal(w.begin(), w.begin() + shape.lengths[static_cast<size_t>(r)], weights.begin() + r * ld));
+        std::vector<T> alone(static_cast<size_t>(ld), T(-3));
+        run(tested, r, 1, alone.data());
+        REQUIRE(std::equal(alone.begin(), alone.end(), together.begin() + r * ld));
       }
     }
   }
+}
+
+CONFORMANCE(mix_rows) {
+  for (const Looks& look : Looks::shapes()) {
+    const i64 rows = look.rows, ld = Looks::ld, ld_values = look.dim + 3, ld_y = look.dim + 1;
+    const auto weights = random<T>(rows * ld), values = random<T>(Looks::positions * ld_values),
+               before = random<T>(rows * ld_y);
+    for (const bool accumulate : {false, true}) {
+      INFO(rows, " rows, accumulate ", accumulate);
+      const auto run = [&](const Routines<T>& r, i64 from, i64 count, T* y) {
+        r.mix_rows(weights.data() + from * ld, ld, values.data(), ld_values, look.first.data() + from,
+                   look.lengths.data() + from, accumulate, y, ld_y, count, look.dim);
+      };
+      agree(
+          tested, [&](const Routines<T>& r, Outputs<T>& out) { run(r, 0, rows, out.copy(before)); }, 100);
+      std::vector<T> together = before;
+      run(tested, 0, rows, together.data());
+      for (i64 r = 0; r < rows; ++r) {
+        std::vector<T> alone(before.begin() + r * ld_y, before.begin() + (r + 1) * ld_y);
+        run(tested, r, 1, alone.data());
+        REQUIRE(std::equal(alone.begin(), alone.end(), together.begin() + r * ld_y));
+      }
+    }
+  }
+  // The equation; without accumulate, what y held is not read.
+  const T weights[] = {2, T(0.5)}, values[] = {1, 10, 100, 3, 30, 300};
+  const i64 first[] = {1, 0}, lengths[] = {1, 1};
+  T y[] = {nan<T>, nan<T>, nan<T>, 5, 5, 5};
+  tested.mix_rows(weights, 1, values, 3, first, lengths, false, y, 3, 1, 3);
+  tested.mix_rows(weights + 1, 1, values, 3, first + 1, lengths + 1, true, y + 3, 3, 1, 3);
+  CHECK(std::vector<T>(y, y + 6) == std::vector<T>{6, 60, 600, T(5.5), 10, 55});
 }
 
 CONFORMANCE(top_of_rows) {

@@ -277,7 +277,7 @@ TEST_CASE("samples have the model's frequencies, sharpened by the temperature") 
   std::vector<double> p;
   {
     Inference inference(*run);
-    inference.encode({}, std::vector<Ids>{{4, 5, 3}});
+    inference.encode({}, std::vector<Ids>{{4, 5, 3}}, false);
     inference.arrange(Ids{-1});
     const Tensor logits = inference.step({Vocabulary::start}, std::vector<Segment>{{0, 3}}).logits;
     double total = 0;

@@ -188,7 +188,7 @@ TEST_CASE("wrong arguments") {
   const auto run = make_run("sdp");
   CHECK(message_of([&] {
           Translator(*run, {.batch = 2}).search({{4, 3}, {}});
-        }) == "source row 1 has length 0: it must be 1..2");
+        }) == "source row 1 has length 0: it must be at least 1");
   CHECK(message_of([&] {
           Translator(*run, {.batch = 1}).search({{4, 99, 3}});
         }) == "[embedding] id 99 at position 1 is outside a table of 10 rows");
