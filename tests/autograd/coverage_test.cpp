@@ -85,6 +85,7 @@ TEST_CASE("every routine is launched by a case, or is named here with the reason
       {"adam_step", "takes a gradient, and has none"},
       {"gemm_bf16", "rounds its operands: a function of steps, whose differences say nothing; its gradient is that of gemm"},
       {"attend", "of the search, which records nothing"},
+      {"mix_rows", "of the search, which records nothing"},
       {"pack_linear", "of the search, which records nothing"},
       {"packed_linear", "of the search, which records nothing"},
       {"top_of_rows", "of the search, which records nothing"},

@@ -117,12 +117,12 @@ CONFORMANCE(mix_rows) {
     }
   }
   // The equation; without accumulate, what y held is not read.
-  const T weights[] = {2, T(0.5)}, values[] = {1, 10, 100, 3, 30, 300};
-  const i64 first[] = {1, 0}, lengths[] = {1, 1};
-  T y[] = {nan<T>, nan<T>, nan<T>, 5, 5, 5};
-  tested.mix_rows(weights, 1, values, 3, first, lengths, false, y, 3, 1, 3);
-  tested.mix_rows(weights + 1, 1, values, 3, first + 1, lengths + 1, true, y + 3, 3, 1, 3);
-  CHECK(std::vector<T>(y, y + 6) == std::vector<T>{6, 60, 600, T(5.5), 10, 55});
+  const std::vector<T> weights{2, T(0.5)}, values{1, 10, 100, 3, 30, 300};
+  const std::vector<i64> first{1, 0}, lengths{1, 1};
+  std::vector<T> y{nan<T>, nan<T>, nan<T>, 5, 5, 5};
+  tested.mix_rows(weights.data(), 1, values.data(), 3, first.data(), lengths.data(), false, y.data(), 3, 1, 3);
+  tested.mix_rows(weights.data() + 1, 1, values.data(), 3, first.data() + 1, lengths.data() + 1, true, y.data() + 3, 3, 1, 3);
+  CHECK(y == std::vector<T>{6, 60, 600, T(5.5), 10, 55});
 }
 
 CONFORMANCE(top_of_rows) {

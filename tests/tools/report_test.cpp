@@ -95,7 +95,7 @@ TEST_CASE("a report stands alone and shows text as text") {
   const std::string html = to_html(report);
   CHECK(html.find("<title>&lt;b&gt;&amp;&quot;</title>") != std::string::npos);
   CHECK(html.find("der &lt;hund&gt;") != std::string::npos);
-  CHECK(html.find("<th scope=\"col\">&lt;/s&gt;</th>") != std::string::npos);
+  CHECK(html.find("<th scope=\"col\" dir=\"auto\">&lt;/s&gt;</th>") != std::string::npos);
   CHECK(html.find("the looks at der: 0.900") != std::string::npos);
   CHECK(html.find("prefers-color-scheme: dark") != std::string::npos);
   CHECK(html.find("(logarithmic)") != std::string::npos);
