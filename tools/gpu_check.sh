@@ -44,19 +44,23 @@ while (($# > 0)); do
   esac
 done
 
-# Headers and shared libraries of what is installed here, with the folders they have.
+# Headers and shared libraries of the packages in tools/setup.sh, with what those need in turn, under the names they have here.
 pack_libraries() {
-  local packages shared
-  packages=$(sed -n 's/^libraries=(\(.*\))$/\1/p' "$here/tools/setup.sh")
-  # shellcheck disable=SC2086  # a list of names
-  packages=$(dpkg-query -W -f '${Package}:${Architecture} ${db:Status-Status}\n' $packages libopenblas0-openmp libgfortran5 libquadmath0 libgomp1 \
-    'libfmt[0-9]*' 'libicu[0-9]*' zlib1g libsleef3 2>/dev/null | sed -n 's/ installed$//p; s/:all$//')
-  shared=$(mktemp)
-  # shellcheck disable=SC2086
-  dpkg-query -L $packages | grep -E '^/usr/(include|share/cmake|lib)/|^/lib/' | grep -vE '\.(a|o)$|/pkgconfig/|/icu/' |
-    while read -r file; do [[ -d $file ]] || echo "${file#/}"; done | sort -u >"$shared"
-  tar --create --file "$pack" --auto-compress --directory / --files-from "$shared" --dereference --hard-dereference
-  rm "$shared"
+  local libraries=() files
+  eval "$(sed -n '/^libraries=(/,/)/p' "$here/tools/setup.sh")"
+  dpkg-query -s "${libraries[@]}" >/dev/null || fail "run tools/setup.sh first"
+  files=$(mktemp)
+  dpkg-query -L "${libraries[@]}" | grep -E '^/usr/(include|share/cmake|lib)/' | grep -vE '\.(a|o)$|/pkgconfig/|/icu/' >"$files"
+  {
+    grep -E '\.so$' "$files" | xargs ldd 2>/dev/null | awk '$2 == "=>" && $3 ~ /^\// { print $3 }'
+    grep -E '\.so$' "$files"
+  } | sort -u | grep -vE '/(ld-linux.*|libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s)\.so' |
+    while read -r library; do # the name that programs ask for, and what it is a link to
+      find -L "$(dirname "$(realpath "$library")")" -maxdepth 1 -samefile "$library"
+    done >"$files.libraries"
+  sort -u "$files" "$files.libraries" | while read -r file; do [[ -d $file ]] || echo "${file#/}"; done >"$files.all"
+  tar --create --file "$pack" --auto-compress --directory / --files-from "$files.all"
+  rm "$files" "$files.libraries" "$files.all"
   say "$pack: $(du -h "$pack" | cut -f1)"
 }
 if [[ -n $pack ]]; then
@@ -76,9 +80,10 @@ if [[ -n $libraries ]]; then
 fi
 
 names=() verdicts=()
-# row NAME SECONDS COMMAND...: runs it, its output in the build folder; its last line goes into the table
+# row NAME SECONDS COMMAND...: runs it, its output in the build folder; its last line goes into the table. Not within 'if' or '||',
+# where -e would not hold for the command.
 row() {
-  local name=$1 limit=$2 log=$build/$1.log status=0 start=$SECONDS verdict=passed
+  local name=$1 limit=$2 log=$build/$1.log start=$SECONDS work watch
   shift 2
   say "$name ..."
   set -m # a group of its own, which the watch can end as a whole
@@ -86,16 +91,17 @@ row() {
     set -e
     "$@"
   ) >"$log" 2>&1 &
-  local work=$!
+  work=$!
   (sleep "$limit" && kill -- -"$work") &>/dev/null &
-  local watch=$!
+  watch=$!
   set +m
+  status=0
   wait "$work" || status=$?
   kill -- -"$watch" 2>/dev/null || true
+  local verdict=passed
   ((status == 0)) || verdict="FAILED ($status, see $log)"
   names+=("$name")
   verdicts+=("$verdict, $((SECONDS - start)) s: $(tail -n 1 "$log" | cut -c 1-150)")
-  ((status == 0))
 }
 skip() {
   names+=("$1")
@@ -132,26 +138,26 @@ speeds() {
   fi
 }
 
-if row build 240 build_all; then
-  "$seqgrad" --version >&2
-  row conformance 90 "$build/tests/test_cuda" || true
-  row device 60 "$build/tests/test_device" || true
-  row gradients 60 "$seqgrad" check gradients --device cuda --fast || true
-  row parity 30 "$seqgrad" check parity --device cuda "$here"/tests/fixtures/torch/*.safetensors || true
+row build 200 build_all
+if ((status == 0)); then
+  row conformance 40 "$build/tests/test_cuda"
+  row device 20 "$build/tests/test_device"
+  row gradients 30 "$seqgrad" check gradients --device cuda --fast
+  row parity 15 "$seqgrad" check parity --device cuda "$here"/tests/fixtures/torch/*.safetensors
   if command -v compute-sanitizer >/dev/null; then
     some=(--source-file='*softmax*,*strided*,*search*')
-    row memcheck 60 compute-sanitizer --tool memcheck --error-exitcode 1 "$build/tests/test_cuda" "${some[@]}" || true
-    row racecheck 60 compute-sanitizer --tool racecheck --error-exitcode 1 "$build/tests/test_cuda" "${some[@]}" || true
+    row memcheck 40 compute-sanitizer --tool memcheck --error-exitcode 1 "$build/tests/test_cuda" "${some[@]}"
+    row racecheck 40 compute-sanitizer --tool racecheck --error-exitcode 1 "$build/tests/test_cuda" "${some[@]}"
   else
     skip memcheck "there is no compute-sanitizer"
     skip racecheck "there is no compute-sanitizer"
   fi
   if [[ -n $data ]]; then
-    row training 120 train_both || true
+    row training 60 train_both
   else
     skip training "no --data"
   fi
-  row speed 60 speeds || true
+  row speed 35 speeds
 fi
 
 echo
