@@ -77,7 +77,8 @@ TEST_CASE("words: marks apart from words, with a joiner where no space stood") {
       {"e\u0300", {"è"}},
   };
   for (const auto& one : cases) {  // no structured binding: clang 14's lambdas cannot capture one
-    const auto &line = one.first, &tokens = one.second;
+    const auto& line = one.first;
+    const auto& tokens = one.second;
     CAPTURE(line);
     CAPTURE(join(tokenizer->split(line)));
     CHECK(tokenizer->split(line) == tokens);
