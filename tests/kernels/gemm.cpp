@@ -19,18 +19,22 @@ struct BatchSize {
   i64 batch, m, n, k;
 };
 
-CONFORMANCE(gemm) {
-  const std::vector<Size> sizes = {{0, 3, 4},     {3, 0, 4},     {3, 4, 0},    {1, 1, 1},      {1, 7, 5},     {7, 1, 5},
-                                   {7, 5, 1},     {1, 1, 33},    {1, 33, 31},  {1, 1025, 300}, {33, 1, 31},   {9, 33, 1},
-                                   {300, 1, 70},  {3, 4, 5},     {16, 17, 15}, {31, 33, 3},    {2, 600, 4},   {40, 50, 60},
-                                   {65, 129, 33}, {2, 41, 300},  {5, 70, 65},  {31, 13, 64},   {8, 66, 127},  {15, 32, 40},
-                                   {29, 65, 17},  {14, 31, 600}, {257, 70, 9}, {300, 33, 520}, {20, 2100, 3}, {260, 2080, 5}};
+template <class T>
+struct Factors {
+  T alpha, beta;
+};
+
+// A routine with gemm's arguments on each size, transposed and padded in every way; of large products, for which v1 is slow,
+// only the first few options.
+template <class T, class F>
+static void agree_on_products(const Routines<T>& tested, decltype(Routines<T>::gemm) Routines<T>::*routine,
+                              const std::vector<Size>& sizes, int options, int options_of_large, F factors) {
   for (const Size& size : sizes) {
     const i64 m = size.m, n = size.n, k = size.k;
-    for (int option = 0; option < 24; ++option) {
+    for (int option = 0; option < (m * n * k > 1000000 ? options_of_large : options); ++option) {
       const bool ta = option & 1, tb = option & 2;
       const i64 slack = option & 4 ? 3 : 0;
-      const T alpha = option < 8 ? T(1) : T(-0.5), beta = option < 8 ? T(0) : option < 16 ? T(1) : T(0.25);
+      const Factors<T> f = factors(option);
       const i64 lda = (ta ? m : k) + slack, ldb = (tb ? k : n) + slack, ldc = n + slack;
       const auto a = ta ? padded<T>(k, m, slack) : padded<T>(m, k, slack);
       const auto b = tb ? padded<T>(n, k, slack) : padded<T>(k, n, slack);
@@ -39,12 +43,23 @@ CONFORMANCE(gemm) {
       agree(
           tested,
           [&](const Routines<T>& r, Outputs<T>& out) {
-            T* result = beta == 0 && slack == 0 ? out.fresh(m * ldc) : out.copy(c);
-            r.gemm(ta, tb, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, result, ldc);
+            T* result = f.beta == 0 && slack == 0 ? out.fresh(m * ldc) : out.copy(c);
+            (r.*routine)(ta, tb, m, n, k, f.alpha, a.data(), lda, b.data(), ldb, f.beta, result, ldc);
           },
           4, false);
     }
   }
+}
+
+CONFORMANCE(gemm) {
+  const std::vector<Size> sizes = {{0, 3, 4},     {3, 0, 4},     {3, 4, 0},    {1, 1, 1},      {1, 7, 5},     {7, 1, 5},
+                                   {7, 5, 1},     {1, 1, 33},    {1, 33, 31},  {1, 1025, 300}, {33, 1, 31},   {9, 33, 1},
+                                   {300, 1, 70},  {3, 4, 5},     {16, 17, 15}, {31, 33, 3},    {2, 600, 4},   {40, 50, 60},
+                                   {65, 129, 33}, {2, 41, 300},  {5, 70, 65},  {31, 13, 64},   {8, 66, 127},  {15, 32, 40},
+                                   {29, 65, 17},  {14, 31, 600}, {257, 70, 9}, {300, 33, 520}, {20, 2100, 3}, {260, 2080, 5}};
+  agree_on_products(tested, &Routines<T>::gemm, sizes, 24, 24, [](int option) {
+    return Factors<T>{option < 8 ? T(1) : T(-0.5), option < 8 ? T(0) : option < 16 ? T(1) : T(0.25)};
+  });
   // A zero alpha leaves beta c, whatever a and b hold.
   const std::vector<T> poison(600, nan<T>);
   for (const i64 m : {1, 2, 20}) {
@@ -61,27 +76,9 @@ CONFORMANCE(gemm_bf16) {
                                    {7, 5, 1},      {1, 33, 31},   {33, 1, 31},    {16, 17, 15},  {31, 33, 3},
                                    {2, 600, 4},    {32, 32, 32},  {65, 129, 33},  {5, 70, 65},   {15, 32, 40},
                                    {14, 31, 1100}, {20, 2100, 3}, {260, 2080, 5}, {520, 33, 34}, {33, 64, 2050}};
-  for (const Size& size : sizes) {
-    const i64 m = size.m, n = size.n, k = size.k;
-    for (int option = 0; option < 12; ++option) {
-      const bool ta = option & 1, tb = option & 2;
-      const i64 slack = option & 4 ? 3 : 0;
-      const T alpha = option < 8 ? T(1) : T(-0.5), beta = option < 4 ? T(0) : T(0.25);
-      const i64 lda = (ta ? m : k) + slack, ldb = (tb ? k : n) + slack, ldc = n + slack;
-      const auto a = ta ? padded<T>(k, m, slack) : padded<T>(m, k, slack);
-      const auto b = tb ? padded<T>(n, k, slack) : padded<T>(k, n, slack);
-      const auto c = random<T>(m * ldc);
-      INFO(m, " ", n, " ", k, " option ", option);
-      agree(
-          tested,
-          [&](const Routines<T>& r, Outputs<T>& out) {
-            T* result = beta == 0 && slack == 0 ? out.fresh(m * ldc) : out.copy(c);
-            r.gemm_bf16(ta, tb, m, n, k, alpha, a.data(), lda, b.data(), ldb, beta, result, ldc);
-          },
-          4, false);
-      if (m * n * k > 1000000 && option >= 7) break;  // v1 is slow
-    }
-  }
+  agree_on_products(tested, &Routines<T>::gemm_bf16, sizes, 12, 8, [](int option) {
+    return Factors<T>{option < 8 ? T(1) : T(-0.5), option < 4 ? T(0) : T(0.25)};
+  });
   // Infinities and NaN come through; numbers next to a tie go where the nearest even is; subnormal ones are 0.
   const T inf = std::numeric_limits<T>::infinity();
   const std::vector<T> awkward = {inf, -inf, nan<T>, T(1.00390625), T(1.01171875), T(1.0039063), T(-1e-39), T(3.4e38)};
