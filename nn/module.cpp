@@ -47,12 +47,27 @@ i64 Module::parameter_count() {
   return count;
 }
 
+namespace {
+
+// Initial values follow from the generator and the parameter's name, so that models which share some parameters, by name and
+// shape, start from the same values there, whatever else they have. FNV-1a of 64 bits.
+u64 stream_of(const std::string& name) {
+  u64 hash = 0xcbf29ce484222325;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
 ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator& generator, Device device)
     : ParameterBlock(module, dtype, &generator, device) {}
 
 ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator* generator, Device device) {
   std::vector<Module::Registered*> all;
   module.collect("", all);
+  u64 seed = 0;
+  if (generator)
+    for (int half = 0; half < 2; ++half) seed = seed << 32 | generator->word();
   const i64 step = 64 / static_cast<i64>(size_of(dtype));
   i64 total = 0;
   for (const Module::Registered* one : all) {
@@ -73,7 +88,10 @@ ParameterBlock::ParameterBlock(Module& module, DType dtype, Generator* generator
     one.parameter.has_grad = false;
     const i64 end = i + 1 < all.size() ? begin_[i + 1] : total;
     for (const Tensor& block : {values_, gradients_}) block.slice(0, begin_[i] + one.shape.product(), end).fill(0);
-    if (generator) one.initializer(one.parameter.value, *generator);
+    if (generator) {
+      Generator own(seed, stream_of(one.parameter.name));
+      one.initializer(one.parameter.value, own);
+    }
     parameters_.push_back(&one.parameter);
   }
 }

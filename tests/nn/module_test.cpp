@@ -197,3 +197,22 @@ TEST_CASE("initial values are PyTorch's, and a pure function of the seed") {
     CHECK(initial(5, dtype) != initial(6, dtype));
   }
 }
+
+TEST_CASE("models that share a parameter by name and shape start from the same values there, whatever else they have") {
+  struct First : Module {
+    Linear a{*this, "a", 3, 4}, b{*this, "b", 4, 2};
+  };
+  struct Second : Module {
+    Embedding before{*this, "before", 5, 3};
+    Linear b{*this, "b", 4, 2}, a{*this, "a", 3, 5};
+  };
+  First first, again;
+  Second second;
+  Generator one(7), other(7);
+  const ParameterBlock block(first, DType::f64, one), others(second, DType::f64, other);
+  CHECK(values(first.b.weight.value) == values(second.b.weight.value));
+  CHECK(values(first.b.bias.value) == values(second.b.bias.value));
+  CHECK(values(first.a.bias.value) != values(first.b.bias.value));
+  const ParameterBlock next(again, DType::f64, one);  // the generator has moved on
+  CHECK(values(again.b.weight.value) != values(first.b.weight.value));
+}
