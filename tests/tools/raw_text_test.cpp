@@ -310,6 +310,64 @@ TEST_CASE("a corpus of one sentence, and lines that are left out") {
                               "1 training pairs, 1 validation pairs; "));
 }
 
+TEST_CASE("corpora of every kind are trained on and translated, a line out for each line in, and what happened is said") {
+  struct Kind {
+    const char* name;
+    std::string source, target;
+    const char* said;              // of the text, before its counts
+    i64 pairs;                     // that are left of it
+    const char* translating = "";  // what is said then
+  };
+  const auto repeated = [](const std::string& word, int times) {
+    std::string line;
+    for (int i = 0; i < times; ++i) line += (i ? " " : "") + word;
+    return line;
+  };
+  const std::string empty = "left out of the training text: 2 pairs with an empty side, 0 longer than 200 tokens\n";
+  const std::vector<Kind> kinds{
+      {"CRLF", "Ein Hund.\r\nEin Ball.\r\n", "A dog.\r\nA ball.\r\n", "", 2},
+      {"CRLF on one side", "Ein Hund.\r\nEin Ball.\r\n", "A dog.\nA ball.\n", "", 2},
+      {"no end of the last line", "Ein Hund.\nEin Ball.", "A dog.\nA ball.\n", "", 2},
+      {"line separators that are none", "Ein\u2028Hund.\nEin\u0085Ball.\n", "A\u2029dog.\nA\x0c ball.\n", "", 2},
+      {"a lone carriage return", "Ein\rHund.\nEin Ball.\n", "A\rdog.\nA ball.\n", "", 2},
+      {"no-break spaces", "Ein\u00a0Hund.\n\u00a0\u202f\nEin Ball.\n\u00a0Ein Ball\u00a0.\n",
+       "A\u00a0dog.\na\n\u00a0\nA ball.\n", empty.c_str(), 2},
+      {"tabs", "\tEin\tHund.\t\nEin Ball.\n", "A\tdog.\n\tA ball.\n", "", 2},
+      {"empty lines", "\nEin Hund.\n\nEin Ball.\n", "\nA dog.\na\nA ball.\n", empty.c_str(), 2},
+      {"a line of 10,000 tokens", "Ein Hund.\n" + repeated("Hund", 10000) + "\nEin Ball.\n",
+       "A dog.\n" + repeated("dog", 10000) + "\nA ball.\n",
+       "left out of the training text: 0 pairs with an empty side, 1 longer than 200 tokens\n", 2,
+       "line 2: 10000 tokens, of which the first 1000 are translated (--max-source-length)\n"},
+      {"emoji", "Ein 🐶 läuft 👨‍👩‍👧!\n🐶🐶🐶\n", "A 🐶 runs 👨‍👩‍👧!\n🐶🐶🐶\n", "",
+       2},
+      {"Arabic", "مرحبا بالعالم\nكيف حالك؟\n", "Hello world\nHow are you?\n", "", 2},
+      {"Chinese", "我爱你。\n今天天气很好！\n", "I love you.\nThe weather is fine today!\n", "", 2},
+      {"one sentence", "Ein Hund.\n", "A dog.\n", "", 1},
+  };
+  for (const char* tokenizer : {"spm", "words", "whitespace"})
+    for (const Kind& kind : kinds) {
+      const TemporaryFolder folder;
+      CAPTURE(kind.name);
+      CAPTURE(tokenizer);
+      const std::string source = folder.file("source", kind.source), target = folder.file("target", kind.target);
+      const std::string valid = folder.file("valid", "Ein Hund.\n");
+      const Outcome trained = seqgrad_program(
+          raw_corpus().arguments(folder / "run", {"--train-source", source, "--train-target", target, "--valid-source", valid,
+                                                  "--valid-target", valid, "--tokenizer", tokenizer, "--min-frequency", "1"}));
+      INFO(trained.err);
+      CHECK(trained.status == 0);
+      CHECK(trained.err.starts_with(fmt::format("{}{} training pairs, 1 validation pairs; ", kind.said, kind.pairs)));
+      const Outcome outcome =
+          seqgrad_program({"translate", "--model", folder / "run", "--threads", "1", "--max-length", "20"}, kind.source);
+      CHECK(outcome.status == 0);
+      const auto lines = std::count(kind.source.begin(), kind.source.end(), '\n') + (kind.source.ends_with('\n') ? 0 : 1);
+      CHECK(std::count(outcome.out.begin(), outcome.out.end(), '\n') == lines);
+      CHECK(outcome.err.starts_with(kind.translating));
+      for (const char* separator : {"\r", "\u2028", "\u2029", "\u0085", "\x0c"})
+        CHECK(outcome.out.find(separator) == outcome.out.npos);
+    }
+}
+
 TEST_CASE("what does not go is said in one line") {
   const TemporaryFolder folder;
   const auto complaint = [&](const Outcome& outcome) {
