@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <fstream>
 #include <set>
 
@@ -12,23 +11,13 @@
 #include "kernels/kernels.h"
 #include "kernels/threads.h"
 #include "seq2seq/random.h"
+#include "seq2seq/timing.h"
 #include "seq2seq/train.h"
 #include "tensor/matmul.h"
 #include "tensor/storage.h"
 
 namespace seqgrad::seq2seq {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-double quantile(std::vector<double> values, double q) {
-  const auto place = static_cast<std::ptrdiff_t>(q * static_cast<double>(values.size() - 1) + 0.5);
-  std::nth_element(values.begin(), values.begin() + place, values.end());
-  return values[static_cast<std::size_t>(place)];
-}
-double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
 // Waits for a device, which computes while the host goes on.
 void finish() {

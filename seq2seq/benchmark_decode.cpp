@@ -2,29 +2,14 @@
 
 #include <sys/resource.h>
 
-#include <chrono>
-
 #include "kernels/cuda.h"
 #include "kernels/kernels.h"
 #include "kernels/threads.h"
 #include "seq2seq/benchmark.h"
+#include "seq2seq/timing.h"
 #include "tensor/file.h"
 
 namespace seqgrad::seq2seq {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-// The value that a share q of all do not exceed.
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
-}
-
-}  // namespace
-
 double decoding_flops(const Settings& s, i64 target_vocabulary, const SearchWork& work) {
   const double source = static_cast<double>(work.source_tokens), rows = static_cast<double>(work.extended),
                looks = static_cast<double>(work.looks), sentences = static_cast<double>(work.sentences);
@@ -78,7 +63,7 @@ DecodeBenchmark bench_decode(const Run& run, const std::vector<std::vector<std::
         result.target_tokens += static_cast<i64>(translations[i].ids.size()) + (translations[i].cut_off ? 0 : 1);
   }
   peaks.push_back(peak_product_gflops());
-  result.peak_gflops = quantile(peaks, 0.5);
+  result.peak_gflops = median(peaks);
 
   // One sentence at a time, of all lengths.
   constexpr std::size_t most_sentences = 300;
@@ -96,7 +81,7 @@ DecodeBenchmark bench_decode(const Run& run, const std::vector<std::vector<std::
   result.source_tokens = warm.source_tokens;
   result.parameters = 0;
   for (const Parameter* parameter : run.block.parameters()) result.parameters += parameter->value.numel();
-  result.seconds = quantile(seconds, 0.5);
+  result.seconds = median(seconds);
   const double tokens = static_cast<double>(result.target_tokens);
   result.tokens_per_second = tokens / result.seconds;
   const double flops = decoding_flops(run.settings, run.target.size(), warm);
@@ -104,7 +89,7 @@ DecodeBenchmark bench_decode(const Run& run, const std::vector<std::vector<std::
   result.limit_tokens_per_second = 1e9 * result.peak_gflops * tokens / flops;
   result.share_of_limit = result.tokens_per_second / result.limit_tokens_per_second;
   result.latency_sentences = static_cast<i64>(latencies.size());
-  result.latency_median_ms = quantile(latencies, 0.5);
+  result.latency_median_ms = median(latencies);
   result.latency_p99_ms = quantile(latencies, 0.99);
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <deque>
 #include <limits>
@@ -14,15 +13,13 @@
 #include "kernels/threads.h"
 #include "seq2seq/benchmark.h"
 #include "seq2seq/random.h"
+#include "seq2seq/timing.h"
 #include "seq2seq/train.h"
 
 namespace seqgrad::seq2seq {
 namespace {
 
 using kernels::ProductShape;
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // The fastest of `runs` runs, each of as many calls as take two milliseconds.
 double fastest(const std::function<void()>& call, int runs = 12) {
@@ -289,16 +286,16 @@ void bench_moves(const Bench& bench) {
 }
 
 void bench_optimisers(const Bench& bench) {
-  if (!bench.wants({"sum_squares", "sgd_step", "adam_step"})) return;
+  if (!bench.wants({"norm_and_clip", "sgd_step", "adam_step"})) return;
   Operands o;
   float *w = o.space(parameters), *g = o.space(parameters), *m = o.space(parameters), *v = o.space(parameters);
-  double square;
+  double norm[2];
   const std::string shape = fmt::format("{}", parameters);
-  bench.measure("sum_squares", shape, [&](Level level) { SEQGRAD_AT(level, sum_squares<float>(g, parameters, &square)) });
+  bench.measure("norm_and_clip", shape, [&](Level level) { SEQGRAD_AT(level, norm_and_clip<float>(g, parameters, 1, norm)) });
   bench.measure("sgd_step", shape,
-                [=](Level level) { SEQGRAD_AT(level, sgd_step<float>(w, g, v, parameters, 0.0f, 0.9f, 1.0f)) });
+                [=](Level level) { SEQGRAD_AT(level, sgd_step<float>(w, g, v, parameters, 0.0f, 0.9f, nullptr)) });
   bench.measure("adam_step", shape, [=](Level level) {
-    SEQGRAD_AT(level, adam_step<float>(w, g, m, v, parameters, 0, 0.9, 0.999, 1e-8, 0.5, 0.5, 1))
+    SEQGRAD_AT(level, adam_step<float>(w, g, m, v, parameters, 0, 0.9, 0.999, 1e-8, 0.5, 0.5, nullptr))
   });
 }
 

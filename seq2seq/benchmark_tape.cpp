@@ -1,8 +1,7 @@
 #include "seq2seq/benchmark_tape.h"
 
-#include <chrono>
-
 #include "autograd/ops.h"
+#include "seq2seq/timing.h"
 
 namespace seqgrad::seq2seq {
 namespace {
@@ -28,7 +27,6 @@ Var mixed(const Var& x, i64 nodes) {
 TapeBenchmark bench_tape(TapeChain chain, i64 nodes, int repetitions) {
   if (nodes < 1 || repetitions < 1)
     throw_error("[bench_tape] {} nodes, {} repetitions: there is nothing to time", nodes, repetitions);
-  using Clock = std::chrono::steady_clock;
   Tape tape;
   const Tensor half = full({1}, 0.5);
   TapeBenchmark best;

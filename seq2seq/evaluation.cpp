@@ -68,10 +68,10 @@ Evaluation evaluate(const Run& run, const std::vector<std::string>& sources, con
   }
   result.pairs = static_cast<i64>(pairs.size());
   const std::vector<EncodedPair> encoded = encode_pairs(pairs, run.source, run.target);
-  result.teacher_forced = perplexity(run, encoded, options.batch);
-  if (options.free_running) result.free_running = free_running(run, encoded, options.batch);
+  result.teacher_forced = perplexity(run, encoded, options.search.batch);
+  if (options.free_running) result.free_running = free_running(run, encoded, options.search.batch);
 
-  for (const Translation& translation : Translator(run, {.batch = options.batch}).translate(sentences)) {
+  for (const Translation& translation : Translator(run, options.search).translate(sentences)) {
     result.hypotheses.push_back(run.text(translation.ids));
     result.cut_off += translation.cut_off;
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "seq2seq/measure.h"
+#include "seq2seq/search.h"
 #include "seq2seq/train.h"
 
 namespace seqgrad::seq2seq {
@@ -24,7 +25,7 @@ struct FreeRunning {
 FreeRunning free_running(const Run& run, const std::vector<EncodedPair>& pairs, i64 batch);
 
 struct EvaluationOptions {
-  i64 batch = 64;
+  SearchOptions search = {.weights = false};  // how the sources are translated
   BleuOptions bleu = {.tokenize = BleuTokenizer::none};
   bool free_running = false;
   std::vector<i64> length_edges = default_length_edges;  // see length_buckets()

@@ -1,10 +1,10 @@
-#include <chrono>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "kernels/error.h"
 #include "seq2seq/evaluation.h"
 #include "seq2seq/text.h"
+#include "seq2seq/timing.h"
 #include "tools/commands.h"
 #include "tools/console.h"
 #include "tools/search_options.h"
@@ -18,6 +18,7 @@ using nlohmann::ordered_json;
 struct Evaluate {
   std::string model, source, reference, tokenize;
   EvaluationOptions options;
+  SearchFlags search;
   bool json = false;
   Machine machine;
 
@@ -84,7 +85,8 @@ void print_text(const Evaluation& evaluation, double seconds) {
 
 void Evaluate::run() {
   machine.start();
-  if (options.batch < 1) throw_error("batch is {}: it must be at least 1", options.batch);
+  search.apply(options.search);
+  check_search(options.search);
   if (options.max_length < 0) throw_error("max-source-length is {}: it must be at least 0", options.max_length);
   if (!tokenize.empty()) options.bleu.tokenize = bleu_tokenizer(tokenize);
   const std::unique_ptr<Run> run = open_run(model);
@@ -96,9 +98,9 @@ void Evaluate::run() {
     throw_error("{} has {} lines but {} has {}: a source and its reference must match line by line", source, sources.size(),
                 reference, references.size());
   if (sources.empty()) throw_error("{} and {} are empty", source, reference);
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const Evaluation evaluation = evaluate(*run, sources, references, options);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   for (const std::size_t line : evaluation.cut_sources)
     remark("{}:{}: of its tokens the first {} are translated (--max-source-length)\n", source, line + 1, options.max_length);
   for (const std::string& warning : text_warnings(evaluation.hypotheses, {references}, options.bleu.tokenize))
@@ -116,7 +118,8 @@ void add_evaluate(CLI::App& program) {
   command->add_option("--model", options->model, "folder that 'seqgrad train' wrote")->type_name("RUN")->required();
   command->add_option("--source", options->source, "text to translate (plain or gzipped)")->type_name("FILE")->required();
   command->add_option("--reference", options->reference, "its translation by people")->type_name("FILE")->required();
-  command->add_option("--batch", options->options.batch, "sentences at a time")->type_name("N")->capture_default_str();
+  command->add_option("--batch", options->options.search.batch, "sentences at a time")->type_name("N")->capture_default_str();
+  options->search.add_options(*command);
   command
       ->add_option("--tokenize", options->tokenize,
                    "words that BLEU compares; none: as the text has them [none for a model of tokenizer whitespace, else 13a]")

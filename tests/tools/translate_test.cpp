@@ -230,6 +230,14 @@ TEST_CASE("evaluate agrees with translate and bleu") {
   CHECK(scores["signature"] == json["bleu_signature"]);
   for (const char* name : {"chrf", "chrf_signature", "chrf++", "chrf++_signature"}) CHECK(scores[name] == json[name]);
   CHECK(!json.contains("free_running_loss"));
+  const std::vector<std::string> search{"--beam", "3", "--length-penalty", "0.5"};
+  std::vector<std::string> arguments{"evaluate", "--model", small_run(), "--source", source, "--reference", reference, "--json"};
+  arguments.insert(arguments.end(), search.begin(), search.end());
+  const auto wide = nlohmann::json::parse(seqgrad_program(arguments).out);
+  const std::string found = folder.file("beam", translated(small_corpus().source_lines(), search));
+  const Outcome beam = seqgrad_program({"bleu", reference, found, "--tokenize", "none", "--json"});
+  CHECK(wide["bleu"] == nlohmann::json::parse(beam.out)["bleu"]);
+  CHECK(wide["bleu"] != json["bleu"]);
   const Outcome text = seqgrad_program({"evaluate", "--model", small_run(), "--source", source, "--reference", reference});
   CHECK(text.err == "");
   CHECK(text.out.find("sentences   40 in ") == 0);
