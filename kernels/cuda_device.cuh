@@ -24,6 +24,7 @@ struct Cublas {
   decltype(&cublasDgemm_64) dgemm;
   decltype(&cublasSgemmStridedBatched_64) sgemm_batched;
   decltype(&cublasDgemmStridedBatched_64) dgemm_batched;
+  decltype(&cublasGemmEx_64) gemm_of_types;
   decltype(&cublasSetMathMode) set_math_mode;
   decltype(&cublasGetStatusString) text;
 };

@@ -128,6 +128,7 @@ const Cublas& cublas() {
                SEQGRAD_CUBLAS(cublasDgemm_64),
                SEQGRAD_CUBLAS(cublasSgemmStridedBatched_64),
                SEQGRAD_CUBLAS(cublasDgemmStridedBatched_64),
+               SEQGRAD_CUBLAS(cublasGemmEx_64),
                SEQGRAD_CUBLAS(cublasSetMathMode),
                SEQGRAD_CUBLAS(cublasGetStatusString)};
     const auto check_start = [&](cublasStatus_t status) {

@@ -1,4 +1,5 @@
-// Optimiser steps and the sum of squares for clipping: single passes over one block, bound by memory.
+// Optimiser steps and the norm for clipping: single passes over one block, bound by memory.
+#include "kernels/clip.h"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
 #include "kernels/row_math.h"
@@ -18,11 +19,13 @@ class FlushSubnormals {
 };
 
 template <class T>
-void sgd_step(T* w, const T* g, T* velocity, i64 n, T lr, T momentum, T scale) {
+void sgd_step(T* w, const T* g, T* velocity, i64 n, T lr, T momentum, const double* scale) {
+  const double factor = scale ? *scale : 1;
+  if (factor != factor) return;
   parallel(n, grain, [&](i64 begin, i64 end) {
     const FlushSubnormals flush;
     each<T>(begin, end, [&](i64 i, auto lanes) {
-      Vec<T> step = Vec<T>(scale) * lanes.load(g + i);
+      Vec<T> step = Vec<T>(static_cast<T>(factor)) * lanes.load(g + i);
       if (velocity) {
         step = fma(Vec<T>(momentum), lanes.load(velocity + i), step);
         lanes.store(velocity + i, step);
@@ -35,11 +38,13 @@ SEQGRAD_INSTANTIATE(sgd_step)
 
 template <class T>
 void adam_step(T* w, const T* g, T* m, T* v, i64 n, double lr, double beta1, double beta2, double eps, double correction1,
-               double correction2, double scale) {
+               double correction2, const double* scale) {
+  const double multiple = scale ? *scale : 1;
+  if (multiple != multiple) return;
   parallel(n, grain, [&](i64 begin, i64 end) {
     const FlushSubnormals flush;
     const auto all = [](double x) { return Vec<T>(static_cast<T>(x)); };
-    const Vec<T> b1 = all(beta1), b2 = all(beta2), c1 = all(1 - beta1), c2 = all(1 - beta2), factor = all(scale);
+    const Vec<T> b1 = all(beta1), b2 = all(beta2), c1 = all(1 - beta1), c2 = all(1 - beta2), factor = all(multiple);
     const Vec<T> rate = all(lr / correction1), inverse2 = all(1 / correction2), epsilon = all(eps);
     each<T>(begin, end, [&](i64 i, auto lanes) {
       const Vec<T> gradient = factor * lanes.load(g + i);
@@ -84,7 +89,7 @@ static double sum_squares_block(const T* x, i64 n) {
 }
 
 template <class T>
-void sum_squares(const T* x, i64 n, double* result) {
+void norm_and_clip(const T* x, i64 n, double max_norm, double* result) {
   constexpr i64 max_blocks = 256;
   const i64 length = larger(grain, ceil_divide(n, max_blocks));
   const i64 blocks = ceil_divide(n, length);
@@ -94,8 +99,9 @@ void sum_squares(const T* x, i64 n, double* result) {
   });
   double total = 0;
   for (i64 b = 0; b < blocks; ++b) total += partial[b];
-  *result = total;
+  result[0] = __builtin_sqrt(total);
+  result[1] = clip_coefficient(result[0], max_norm);
 }
-SEQGRAD_INSTANTIATE(sum_squares)
+SEQGRAD_INSTANTIATE(norm_and_clip)
 
 }  // namespace seqgrad::kernels::SEQGRAD_LEVEL

@@ -1,5 +1,5 @@
-// Copies and sums over any strides, and the sum of squares.
-#include "kernels/cuda.h"
+// Copies and sums over any strides, and the norm for clipping.
+#include "kernels/clip.h"
 #include "kernels/cuda_walk.cuh"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
@@ -44,14 +44,14 @@ void add_strided(T alpha, const T* x, const i64* x_strides, T* y, const i64* y_s
 SEQGRAD_INSTANTIATE(add_strided)
 
 template <class T>
-void sum_squares(const T* x, i64 n, double* result) {
-  const Scratch<double> total(1);
-  double* const on_device = total.get();
+void norm_and_clip(const T* x, i64 n, double max_norm, double* result) {
   sum_rows(
       1, n, [=] __device__(i64, i64 i) { return static_cast<double>(x[i]) * static_cast<double>(x[i]); },
-      [=] __device__(i64, double sum) { *on_device = sum; });
-  download(result, on_device, sizeof(double));
+      [=] __device__(i64, double sum) {
+        result[0] = sqrt(sum);
+        result[1] = clip_coefficient(result[0], max_norm);
+      });
 }
-SEQGRAD_INSTANTIATE(sum_squares)
+SEQGRAD_INSTANTIATE(norm_and_clip)
 
 }  // namespace seqgrad::kernels::cuda

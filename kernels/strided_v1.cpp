@@ -1,4 +1,7 @@
 // Moving and reducing, as their definitions.
+#include <math.h>
+
+#include "kernels/clip.h"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
 
@@ -82,11 +85,12 @@ void max_reduce_backward(const T* dy, const i64* index, T* dx, i64 outer, i64 n,
 SEQGRAD_INSTANTIATE(max_reduce_backward)
 
 template <class T>
-void sum_squares(const T* x, i64 n, double* result) {
+void norm_and_clip(const T* x, i64 n, double max_norm, double* result) {
   double sum = 0;
   for (i64 i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  *result = sum;
+  result[0] = sqrt(sum);
+  result[1] = clip_coefficient(result[0], max_norm);
 }
-SEQGRAD_INSTANTIATE(sum_squares)
+SEQGRAD_INSTANTIATE(norm_and_clip)
 
 }  // namespace seqgrad::kernels::v1

@@ -14,6 +14,7 @@ namespace seqgrad {
 
 using i64 = std::int64_t;
 using u64 = std::uint64_t;
+using u16 = std::uint16_t;
 using u32 = std::uint32_t;
 
 enum class Device : std::uint8_t { cpu, cuda };

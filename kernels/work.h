@@ -101,7 +101,7 @@ Work work(routine::max_reduce_backward, const T*, const i64*, T*, i64 outer, i64
   return result;
 }
 template <class T>
-Work work(routine::sum_squares, const T*, i64 n, double*) {
+Work work(routine::norm_and_clip, const T*, i64 n, double, double*) {
   return work_on<T>(2 * n, n);
 }
 
@@ -229,11 +229,11 @@ Work work(routine::top_of_rows, const T*, bool normalize, T*, i64*, i64 rows, i6
 // ---- optimisers ------------------------------------------------------------------------------------------------------------
 
 template <class T>
-Work work(routine::sgd_step, T*, const T*, T* velocity, i64 n, T, T, T) {
+Work work(routine::sgd_step, T*, const T*, T* velocity, i64 n, T, T, const double*) {
   return work_on<T>((velocity ? 5 : 3) * n, (velocity ? 5 : 3) * n);
 }
 template <class T>
-Work work(routine::adam_step, T*, const T*, T*, T*, i64 n, double, double, double, double, double, double, double) {
+Work work(routine::adam_step, T*, const T*, T*, T*, i64 n, double, double, double, double, double, double, const double*) {
   return work_on<T>(14 * n, 7 * n);
 }
 

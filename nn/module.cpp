@@ -114,11 +114,13 @@ void ParameterBlock::zero_grad() {
   for (Parameter* parameter : parameters_) parameter->has_grad = false;
 }
 
-double ParameterBlock::gradient_norm() {
+double ParameterBlock::gradient_norm() { return clip(0).norm.item(); }
+
+ParameterBlock::Clip ParameterBlock::clip(double max_norm) {
   const Tensor& g = gradients();
-  double squares = 0;
-  launch(kernels::sum_squares, g, g.numel(), &squares);
-  return std::sqrt(squares);
+  const Tensor both({2}, DType::f64, g.device());
+  launch(kernels::norm_and_clip, g, g.numel(), max_norm, both);
+  return {both.select(0, 0), both.select(0, 1)};
 }
 
 }  // namespace seqgrad::nn

@@ -70,6 +70,12 @@ class ParameterBlock {
   const Tensor& gradients();
   void zero_grad();
   double gradient_norm();  // Euclidean, over all parameters
+  // On the block's device, f64: the norm, and what an optimiser is to multiply the gradients by so that it is at most max_norm
+  // (as torch.nn.utils.clip_grad_norm_). max_norm <= 0: 1.
+  struct Clip {
+    Tensor norm, scale;
+  };
+  Clip clip(double max_norm);
 
  private:
   ParameterBlock(Module& module, DType dtype, Generator* generator, Device device);

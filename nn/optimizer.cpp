@@ -1,19 +1,16 @@
 #include "nn/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "tensor/launch.h"
 
 namespace seqgrad::nn {
 
-double clip_coefficient(double norm, double max_norm) { return max_norm <= 0 ? 1 : std::min(1.0, max_norm / (norm + 1e-6)); }
-
 SGD::SGD(ParameterBlock& block, double momentum) : block_(block), momentum_(momentum) {
   if (momentum != 0) velocity_ = zeros_like(block.values());
 }
 
-void SGD::step(double learning_rate, double gradient_scale) {
+void SGD::step(double learning_rate, const Tensor& gradient_scale) {
   const Tensor& w = block_.values();
   launch(kernels::sgd_step, w, block_.gradients(), velocity_, w.numel(), learning_rate, momentum_, gradient_scale);
 }
@@ -27,7 +24,7 @@ Adam::Adam(ParameterBlock& block, double beta1, double beta2, double eps, double
       m_(zeros_like(block.values())),
       v_(zeros_like(block.values())) {}
 
-void Adam::step(double learning_rate, double gradient_scale) {
+void Adam::step(double learning_rate, const Tensor& gradient_scale) {
   ++steps_;
   const double t = static_cast<double>(steps_);
   const Tensor& w = block_.values();

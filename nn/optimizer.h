@@ -1,18 +1,17 @@
 // Optimisers over a ParameterBlock: one pass over one block of memory. See module.h for threads.
+// step() multiplies gradients by gradient_scale first: one f64 number on the block's device, as ParameterBlock::clip() gives
+// it; 1 without. Where it is NaN the step changes no parameter.
 #pragma once
 
 #include "nn/module.h"
 
 namespace seqgrad::nn {
 
-// What clip_grad_norm_ multiplies gradients of this norm by: max_norm / (norm + 1e-6), at most 1; max_norm <= 0: always 1.
-double clip_coefficient(double norm, double max_norm);
-
 // v = momentum v + g;  w -= lr v
 class SGD {
  public:
   explicit SGD(ParameterBlock& block, double momentum = 0);
-  void step(double learning_rate, double gradient_scale = 1);
+  void step(double learning_rate, const Tensor& gradient_scale = {});
 
  private:
   ParameterBlock& block_;
@@ -25,7 +24,7 @@ class SGD {
 class Adam {
  public:
   explicit Adam(ParameterBlock& block, double beta1 = 0.9, double beta2 = 0.999, double eps = 1e-8, double weight_decay = 0);
-  void step(double learning_rate, double gradient_scale = 1);
+  void step(double learning_rate, const Tensor& gradient_scale = {});
 
   // For checkpoints: the moments as blocks in the parameters' order, and the number of steps taken.
   const Tensor& first_moments() const { return m_; }

@@ -27,7 +27,7 @@ constexpr Rule rules[] = {{"gemm_batched", "attention"},
                           {"log_softmax", "softmax, loss"},
                           {"adam_step", "clip, optimiser"},
                           {"sgd_step", "clip, optimiser"},
-                          {"sum_squares", "clip, optimiser"},
+                          {"norm_and_clip", "clip, optimiser"},
                           {"dropout", "dropout"},
                           {"gather_rows", "embedding, rows"},
                           {"scatter_add_rows", "embedding, rows"}};

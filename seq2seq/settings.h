@@ -68,7 +68,7 @@ struct Settings {
   bool stop_on_save_failure = false;
   i64 seed = 1;
   i64 threads = 0;                // 0: all cores
-  std::string precision = "f32";  // f32 | f64 | bf16
+  std::string precision = "f32";  // f32 | f64 | bf16 | tf32
 
   i64 encoder_width() const { return hidden * (bidirectional ? 2 : 1); }
   i64 decoder_width() const { return decoder_hidden ? decoder_hidden : hidden; }
@@ -161,8 +161,9 @@ void for_each_setting(S& s, F&& f) {
   f("stop-on-save-failure", s.stop_on_save_failure, "end training when something cannot be written, and do not try again", "");
   f("seed", s.seed, "of initial weights, dropout and data order", "");
   f("threads", s.threads, "threads (0: all cores)", "");
-  f("precision", s.precision, "arithmetic; bf16 rounds the operands of training's large products, the rest is f32's",
-    "f32|f64|bf16");
+  f("precision", s.precision,
+    "arithmetic; bf16 rounds the operands of training's large products, tf32 those of all on a CUDA device",
+    "f32|f64|bf16|tf32");
 }
 
 // Whether a run that is resumed may have another value: what ends training, what is kept, and where the text lies. What is

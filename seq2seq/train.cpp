@@ -1,7 +1,6 @@
 #include "seq2seq/train.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <map>
@@ -14,6 +13,7 @@
 #include "seq2seq/report.h"
 #include "seq2seq/search.h"
 #include "seq2seq/text.h"
+#include "seq2seq/timing.h"
 #include "tensor/file.h"
 
 namespace seqgrad::seq2seq {
@@ -21,10 +21,6 @@ namespace {
 
 constexpr const char *model_file = "model.safetensors", *checkpoint_file = "checkpoint.safetensors";
 constexpr std::size_t sources_at_once = 1000;
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Keeps the lines of the steps before: those after a checkpoint that training went back to are written anew.
 void write_metrics(const std::string& path, i64 step, const std::string& lines) {
@@ -102,7 +98,11 @@ double greedy_bleu(const Run& run, const std::vector<EncodedPair>& pairs, const 
 // ---- one step --------------------------------------------------------------------------------------------------------
 
 MatmulPrecision products_of(const Settings& settings) {
-  return settings.precision == "bf16" ? MatmulPrecision::medium : MatmulPrecision::highest;
+  if (settings.precision == "tf32" && default_device() == Device::cpu)
+    throw_error("precision is 'tf32', which only a CUDA device has: add --device cuda, or choose bf16 or f32");
+  return settings.precision == "bf16"   ? MatmulPrecision::medium
+         : settings.precision == "tf32" ? MatmulPrecision::high
+                                        : MatmulPrecision::highest;
 }
 
 StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batch> parts, i64 step, double learning_rate) {
@@ -110,6 +110,8 @@ StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batc
   run.block.zero_grad();
   StepResult result;
   for (const Batch& part : parts) result.tokens += part.target_tokens;
+  // What became of the step is asked at its end, when all of it has been asked for: a device is waited for once.
+  std::vector<Tensor> losses;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     tape.clear();
     const u64 pass = static_cast<u64>(step) * static_cast<u64>(run.settings.accumulate) + i;  // of all forward passes
@@ -122,24 +124,28 @@ StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batc
       batch = &dropped;
     }
     const Var loss = run.model.loss(tape, *batch, mode, run.settings.label_smoothing, run.settings.teacher_forcing);
-    const double value = loss.value().item();
-    if (!std::isfinite(value)) {
-      const Parameter* parameter = first_non_finite(run.block, false);
-      throw_failure("the loss is {} at step {}{}: lower --learning-rate or --clip", std::fabs(value), step + 1,
-                    parameter ? fmt::format(" (first non-finite parameter: {})", parameter->name) : "");
-    }
+    losses.push_back(loss.value());
     const double share = static_cast<double>(batch->target_tokens) / static_cast<double>(result.tokens);
-    result.loss += share * value;
     const Tensor cotangent = full({}, share, loss.dtype());
     tape.backward(std::span(&loss, 1), std::span(&cotangent, 1), {.release_values = true});
   }
-  result.gradient_norm = run.block.gradient_norm();
+  const nn::ParameterBlock::Clip clip = run.block.clip(run.settings.clip);
+  adam.step(learning_rate, clip.scale);  // changes nothing where the norm is not finite
+  result.gradient_norm = clip.norm.item();
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const double loss = losses[i].item();
+    if (!std::isfinite(loss)) {
+      const Parameter* parameter = first_non_finite(run.block, false);
+      throw_failure("the loss is {} at step {}{}: lower --learning-rate or --clip", std::fabs(loss), step + 1,
+                    parameter ? fmt::format(" (first non-finite parameter: {})", parameter->name) : "");
+    }
+    result.loss += static_cast<double>(parts[i].target_tokens) / static_cast<double>(result.tokens) * loss;
+  }
   if (!std::isfinite(result.gradient_norm)) {
     const Parameter* parameter = first_non_finite(run.block, true);
     throw_failure("the gradient is not finite at step {}{}: lower --learning-rate or --clip", step + 1,
                   parameter ? fmt::format(" (first in {})", parameter->name) : "");
   }
-  adam.step(learning_rate, nn::clip_coefficient(result.gradient_norm, run.settings.clip));
   return result;
 }
 

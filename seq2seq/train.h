@@ -64,7 +64,7 @@ struct TrainingData {
   std::vector<std::string> valid_references = {};  // the target side's text, for BLEU
 };
 
-// What a step's products are computed in: bf16 where the settings' precision says so.
+// What a step's products are computed in, as the settings' precision says. Error: tf32 without a CUDA device.
 MatmulPrecision products_of(const Settings& settings);
 
 // One optimiser step on one batch. Returns the mean loss per target token.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "kernels/cuda.h"
 #include "tensor/launch.h"
 
 namespace seqgrad {
@@ -42,7 +43,11 @@ bool worth_rounding(i64 m, i64 n, i64 k) { return std::min({m, n, k}) >= 16 && m
 }  // namespace
 
 MatmulPrecision float32_matmul_precision() { return precision.load(std::memory_order_relaxed); }
-void set_float32_matmul_precision(MatmulPrecision wanted) { precision.store(wanted, std::memory_order_relaxed); }
+void set_float32_matmul_precision(MatmulPrecision wanted) {
+  const MatmulPrecision before = precision.exchange(wanted, std::memory_order_relaxed);
+  if ((before == MatmulPrecision::high) != (wanted == MatmulPrecision::high) && default_device() == Device::cuda)
+    kernels::cuda::allow_tf32(wanted == MatmulPrecision::high);
+}
 
 void matmul_into(const Tensor& a, const Tensor& b, double beta, const Tensor& c, double alpha) {
   const int rank = c.dim();

@@ -12,10 +12,11 @@ void matmul_into(const Tensor& a, const Tensor& b, double beta, const Tensor& c,
 
 Tensor matmul(const Tensor& a, const Tensor& b);
 
-// What products of f32 matrices are computed in, as torch.set_float32_matmul_precision: `highest` is f32; `medium` rounds both
-// operands of products large enough to gain by it to bf16 (8 bits of mantissa) and adds up in f32 (kernels::gemm_bf16). Batches
-// of products stay in f32.
-enum class MatmulPrecision : std::uint8_t { highest, medium };
+// What products of f32 matrices are computed in, as torch.set_float32_matmul_precision: `highest` is f32; `high` rounds both
+// operands to TF32 (11 bits of mantissa) on a CUDA device, and is f32 on the CPU; `medium` rounds both operands of products
+// large enough to gain by it to bf16 (8 bits of mantissa) and adds up in f32 (kernels::gemm_bf16). Batches of products are not
+// rounded to bf16.
+enum class MatmulPrecision : std::uint8_t { highest, high, medium };
 MatmulPrecision float32_matmul_precision();
 void set_float32_matmul_precision(MatmulPrecision precision);
 

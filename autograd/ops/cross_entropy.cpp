@@ -35,6 +35,19 @@ Tensor reduce(const Tensor& losses, double weight) {
   return total;
 }
 
+// x dy is `x` times `factor`. On the CPU dy is a number at hand, and multiplying it in later saves a pass over x; to ask a
+// device for it would be to wait for all that it still has to do.
+struct Factored {
+  Tensor x;
+  double factor;
+};
+Factored multiply(const Tensor& x, const Tensor& dy) {
+  if (x.device() == Device::cpu) return {x, dy.item()};
+  const Tensor product = empty_like(x);
+  launch(kernels::binary<kernels::Mul>, x, x.strides(), dy, dy.expand(x.shape()).strides(), product, x.shape(), x.dim());
+  return {product, 1};
+}
+
 }  // namespace
 
 Var cross_entropy(const Var& input, const Tensor& target_in, const CrossEntropyOptions& options) {
@@ -50,7 +63,8 @@ Var cross_entropy(const Var& input, const Tensor& target_in, const CrossEntropyO
     Tensor dx = empty_like(logits.get());
     launch(kernels::cross_entropy, logits.get(), target, empty_like(losses), dx, rows, classes, options.ignore_index,
            options.label_smoothing);
-    launch(kernels::affine, dx, dx, weight * dy.item(), 0.0, dx.numel());
+    const Factored scaled = multiply(dx, dy);
+    launch(kernels::affine, scaled.x, dx, weight * scaled.factor, 0.0, dx.numel());
     input.accumulate(std::move(dx));
   });
 }
@@ -72,8 +86,9 @@ Var linear_cross_entropy(const Var& x, const Var& weight, const Var& bias, const
   const double each = row_weight(target, options);
   return record("linear_cross_entropy", {x, weight, bias}, reduce(losses, each),
                 [=, inputs = Saved(x.value()), w = Saved(weight.value()), dlogits = Saved(logits)](const Tensor& dy) {
-                  const double scale = each * dy.item();
-                  const Tensor& g = dlogits.get();
+                  const Factored scaled = multiply(dlogits.get(), dy);
+                  const Tensor& g = scaled.x;
+                  const double scale = each * scaled.factor;
                   x.accumulate_with([&](const Tensor& dx, double beta) { matmul_into(g, w.get(), beta, dx, scale); });
                   weight.accumulate_with(
                       [&](const Tensor& dw, double beta) { matmul_into(g.transpose(0, 1), inputs.get(), beta, dw, scale); });

@@ -169,7 +169,7 @@ TEST_CASE("a model translates on the device as on the CPU, greedily and with a b
   }
 }
 
-TEST_CASE("in the steady state a training step asks the device for no memory, and waits for three numbers") {
+TEST_CASE("in the steady state a training step asks the device for no memory, and waits once for its numbers") {
   const WithCache cache;
   const OnDevice there;
   Task task(small("sdp"));
@@ -181,7 +181,38 @@ TEST_CASE("in the steady state a training step asks the device for no memory, an
   train_step(task.run, adam, tape, batch, 3);
   const kernels::cuda::Statistics after = kernels::cuda::statistics();
   CHECK(after.peak == before.peak);
-  CHECK(after.waits - before.waits == 3);  // the loss, at once after it the scale of its gradient, and the gradient's norm
+  CHECK(after.waits - before.waits == 2);  // for the gradient's norm, and then for nothing, with the loss
+}
+
+TEST_CASE("products are in TF32 where that is asked for, and nowhere else") {
+  const OnDevice there;
+  const Tensor a = randn({40, 300}).to(Device::cuda), b = randn({300, 50}).to(Device::cuda);
+  const std::vector<float> exact = matmul(a, b).to_vector<float>();
+  std::vector<float> rounded;
+  {
+    const MatmulPrecisionScope scope(MatmulPrecision::high);
+    rounded = matmul(a, b).to_vector<float>();
+  }
+  double worst = 0;
+  for (std::size_t i = 0; i < exact.size(); ++i)
+    worst = std::max(worst, std::fabs(static_cast<double>(rounded[i]) - static_cast<double>(exact[i])));
+  CHECK(worst > 1e-4);
+  CHECK(worst < 0.1);
+  CHECK(matmul(a, b).to_vector<float>() == exact);
+
+  Settings settings = small("sdp");
+  const std::vector<double> expected = Task(settings).train(2, 12);
+  settings.precision = "tf32";
+  const std::vector<double> losses = Task(settings).train(2, 12);
+  CHECK(losses != expected);
+  for (std::size_t i = 0; i < losses.size(); ++i) CHECK(losses[i] == doctest::Approx(expected[i]).epsilon(0.01));
+}
+
+TEST_CASE("TF32 on the CPU is refused") {
+  Settings settings = small("sdp");
+  settings.precision = "tf32";
+  CHECK(message_of([&] { Task(settings).train(1, 4); }) ==
+        "precision is 'tf32', which only a CUDA device has: add --device cuda, or choose bf16 or f32");
 }
 
 TEST_CASE("uploads larger than the staging memory arrive whole") {

@@ -93,10 +93,12 @@ CONFORMANCE(additive_scores_backward) {
 CONFORMANCE(sgd_step) {
   for (const i64 n : {i64{0}, i64{1}, i64{7}, i64{33}, i64{1025}, large}) {
     const auto w = random<T>(n), g = random<T>(n), velocity = random<T>(n);
+    const std::vector<double> half = {0.5}, none = {std::numeric_limits<double>::quiet_NaN()};
     agree(tested, [&](const Routines<T>& r, Outputs<T>& out) {
-      r.sgd_step(out.copy(w), g.data(), nullptr, n, T(0.1), T(0), T(0.5));
+      r.sgd_step(out.copy(w), g.data(), nullptr, n, T(0.1), T(0), half.data());
       T* after = out.copy(w);
-      r.sgd_step(after, g.data(), out.copy(velocity), n, T(0.1), T(0.9), T(0.5));
+      r.sgd_step(after, g.data(), out.copy(velocity), n, T(0.1), T(0.9), nullptr);
+      r.sgd_step(out.copy(w), g.data(), out.copy(velocity), n, T(0.1), T(0.9), none.data());
     });
   }
 }
@@ -109,19 +111,21 @@ CONFORMANCE(adam_step) {
       if (i % 3 == 0) g[i] = m[i] = v[i] = 0;                       // a row of an embedding that was never used
       if (i % 3 == 1) m[i] = v[i] = std::numeric_limits<T>::min();  // and one whose moments are about to vanish
     }
+    const std::vector<double> half = {0.5}, none = {std::numeric_limits<double>::quiet_NaN()};
     agree(tested, [&](const Routines<T>& r, Outputs<T>& out) {
       // One element off the alignment of vectors.
       T *w_after = out.copy(w), *m_after = out.copy(m), *v_after = out.copy(v);
       const i64 skip = n > 0;
-      r.adam_step(w_after + skip, g.data() + skip, m_after + skip, v_after + skip, n - skip, T(0.1), T(0.9), T(0.999), T(1e-8),
-                  T(0.1), T(0.001), T(0.5));
+      r.adam_step(w_after + skip, g.data() + skip, m_after + skip, v_after + skip, n - skip, 0.1, 0.9, 0.999, 1e-8, 0.1, 0.001,
+                  half.data());
+      r.adam_step(out.copy(w), g.data(), out.copy(m), out.copy(v), n, 0.1, 0.9, 0.999, 1e-8, 0.1, 0.001, none.data());
     });
   }
 }
 
 TEST_CASE("a step of Adam leaves the treatment of subnormal numbers as it was") {
   float w = 1, g = 1, m = 0, v = 0;
-  cpu::adam_step(&w, &g, &m, &v, 1, 0.1f, 0.9f, 0.999f, 1e-8f, 0.1f, 0.001f, 1.0f);
+  cpu::adam_step(&w, &g, &m, &v, 1, 0.1, 0.9, 0.999, 1e-8, 0.1, 0.001, nullptr);
   CHECK(w == doctest::Approx(0.9));  // the first step moves by lr, whatever the gradient
   volatile float small = std::numeric_limits<float>::min();
   CHECK(small / 2 > 0);

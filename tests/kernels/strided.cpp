@@ -135,15 +135,29 @@ CONFORMANCE(max_reduce_backward) {
   }
 }
 
-CONFORMANCE(sum_squares) {
+CONFORMANCE(norm_and_clip) {
   std::vector<i64> sizes = lengths;
   sizes.push_back(1000003);
   for (const i64 n : sizes) {
     const auto x = random<T>(n);
     agree(tested, [&](const Routines<T>& r, Outputs<T>& out) {
-      double result = -1;
-      r.sum_squares(x.data(), n, &result);
-      *out.fresh(1) = static_cast<T>(result);
+      for (const double max_norm : {0.0, 1.0, 1e6}) {
+        std::vector<double> result(2, -1);
+        r.norm_and_clip(x.data(), n, max_norm, result.data());
+        T* const both = out.fresh(2);
+        both[0] = static_cast<T>(result[0]);
+        both[1] = static_cast<T>(result[1]);
+      }
+    });
+  }
+  for (const T bad : {std::numeric_limits<T>::infinity(), nan<T>}) {
+    const std::vector<T> x = {1, bad, 2};
+    agree(tested, [&](const Routines<T>& r, Outputs<T>& out) {
+      std::vector<double> result(2, -1);
+      r.norm_and_clip(x.data(), 3, 1, result.data());
+      T* const both = out.fresh(2);
+      both[0] = static_cast<T>(result[0]);
+      both[1] = static_cast<T>(result[1]);
     });
   }
 }
@@ -164,10 +178,10 @@ TEST_CASE("a sum of ten million floats keeps its digits") {
     double total = 0;
     for (const float value : row) total += value;
     CHECK(std::abs(total - exact) < 1e-6 * exact);
-    double squares = 0;
+    std::vector<double> norm(2);
     std::fill(x.begin(), x.begin() + 4096, 3000.0f);
-    r.sum_squares(x.data(), 4096, &squares);
-    CHECK(squares == 4096 * 9e6);
+    r.norm_and_clip(x.data(), 4096, 0, norm.data());
+    CHECK(norm[0] == 64 * 3000);
     std::fill(x.begin(), x.begin() + 4096, 1.0f);
   };
   for (size_t i = 0; i < 4096; ++i) {

@@ -154,7 +154,9 @@ TEST_CASE("the gradient's norm is that of a plain loop") {
       parameter->has_grad = true;
       for (double g : values(parameter->grad)) squares += g * g;
     }
-    CHECK(block.gradient_norm() == doctest::Approx(std::sqrt(squares)).epsilon(1e-13));
+    const double norm = std::sqrt(squares);
+    CHECK(block.gradient_norm() == doctest::Approx(norm).epsilon(1e-13));
+    CHECK(block.clip(norm / 2).scale.item() == doctest::Approx(norm / 2 / (norm + 1e-6)).epsilon(1e-13));
   }
 }
 

@@ -82,7 +82,7 @@ TEST_CASE("every routine that a translator trains with has its kind") {
   CHECK(kind_of("masked_softmax") == std::string("attention"));
   CHECK(kind_of("lstm_gates_backward") == std::string("gates"));
   CHECK(kind_of("cross_entropy") == std::string("softmax, loss"));
-  CHECK(kind_of("sum_squares") == std::string("clip, optimiser"));
+  CHECK(kind_of("norm_and_clip") == std::string("clip, optimiser"));
   CHECK(kind_of("scatter_add_rows") == std::string("embedding, rows"));
   CHECK(kind_of("copy_strided") == std::string("copies, sums"));
   CHECK(kind_of("tanh_backward") == std::string("copies, sums"));
