@@ -90,7 +90,8 @@ TEST_CASE("a model that says the reference runs free as it does with a teacher")
 TEST_CASE("an evaluation is the sum of its parts") {
   const auto run = make_run("sdp", 0);
   const Strings sources{"a b c", "", "d e f a b", "unknown"}, references{"a b", "a", "d zebra f", "b"};
-  const Evaluation evaluation = evaluate(*run, sources, references, {.search = {.batch = 2}, .free_running = true, .length_edges = {2}});
+  const Evaluation evaluation =
+      evaluate(*run, sources, references, {.search = {.batch = 2}, .free_running = true, .length_edges = {2}});
   std::vector<EncodedPair> pairs;
   for (const std::size_t i : {0, 2, 3})
     pairs.push_back(encode_pair({split_whitespace(sources[i]), split_whitespace(references[i])}, words, words));

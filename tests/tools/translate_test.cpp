@@ -231,7 +231,8 @@ TEST_CASE("evaluate agrees with translate and bleu") {
   for (const char* name : {"chrf", "chrf_signature", "chrf++", "chrf++_signature"}) CHECK(scores[name] == json[name]);
   CHECK(!json.contains("free_running_loss"));
   const std::vector<std::string> search{"--beam", "3", "--length-penalty", "0.5"};
-  std::vector<std::string> arguments{"evaluate", "--model", small_run(), "--source", source, "--reference", reference, "--json"};
+  std::vector<std::string> arguments{"evaluate", "--model",     small_run(), "--source",
+                                     source,     "--reference", reference,   "--json"};
   arguments.insert(arguments.end(), search.begin(), search.end());
   const auto wide = nlohmann::json::parse(seqgrad_program(arguments).out);
   const std::string found = folder.file("beam", translated(small_corpus().source_lines(), search));
