@@ -12,9 +12,11 @@ namespace seqgrad::seq2seq {
 namespace {
 
 constexpr const char* style = R"(
-:root { color-scheme: light dark; --paper: #ffffff; --ink: #1b1f24; --faint: #5b6470; --rule: #d5dae0; --a: #1d4ed8; --b: #b45309; }
+:root { color-scheme: light dark; --paper: #ffffff; --ink: #1b1f24; --faint: #5b6470; --rule: #d5dae0; --a: #1d4ed8; --b: #b45309;
+  --c: #0f766e; --d: #9d174d; --e: #6d28d9; }
 @media (prefers-color-scheme: dark) {
-  :root { --paper: #14171b; --ink: #e6e9ed; --faint: #a0a9b4; --rule: #3a414a; --a: #8ab4ff; --b: #f5b05a; }
+  :root { --paper: #14171b; --ink: #e6e9ed; --faint: #a0a9b4; --rule: #3a414a; --a: #8ab4ff; --b: #f5b05a;
+    --c: #5eead4; --d: #f9a8d4; --e: #c4b5fd; }
 }
 body { background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto;
   padding: 0 1rem; }
@@ -32,11 +34,14 @@ table.map td { width: 2rem; height: 1.7rem; min-width: 2rem; text-align: center;
 table.map td.strong { color: #ffffff; }
 table.numbers { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 table.numbers th { text-align: left; font-weight: normal; padding-right: 1.5rem; }
-table.numbers td, table.numbers thead th { text-align: right; padding: 0 0 0 1.5rem; } table.numbers tr { border-bottom: 1px solid var(--rule); }
+table.numbers td, table.numbers thead th { text-align: right; padding: 0 0 0 1.5rem; } 
+table.numbers thead th:first-child { text-align: left; padding-left: 0; } table.numbers tr { border-bottom: 1px solid var(--rule); }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
 svg .faint { fill: var(--faint); } svg .grid { stroke: var(--rule); } svg .axis { stroke: var(--faint); }
 svg .line { fill: none; stroke-width: 2; }
-svg .c0 { stroke: var(--a); } svg .c1 { stroke: var(--b); stroke-dasharray: 6 3; } svg .c2 { stroke: var(--ink); stroke-dasharray: 2 3; }
+svg .c0 { stroke: var(--a); } svg .c1 { stroke: var(--b); stroke-dasharray: 7 4; } svg .c2 { stroke: var(--ink); stroke-dasharray: 2 3; }
+svg .c3 { stroke: var(--c); stroke-dasharray: 12 3 2 3; } svg .c4 { stroke: var(--d); stroke-dasharray: 12 5; } svg .c5 { stroke: var(--e); stroke-dasharray: 4 2; }
+svg .sign { fill: var(--paper); stroke-width: 1.5; stroke-dasharray: none; }
 )";
 
 // 1, 2 or 5 times a power of ten: the smallest such step with at most `most` steps over the range.
@@ -72,6 +77,27 @@ struct Axis {
     return all;
   }
 };
+
+constexpr std::size_t curve_styles = 6;
+
+// A curve's sign at a point: circle, square, triangle, diamond, triangle upside down, hourglass.
+std::string sign(std::size_t curve, double x, double y) {
+  constexpr const char* shapes[curve_styles] = {
+      "m-3.5 0 a3.5 3.5 0 1 0 7 0 a3.5 3.5 0 1 0 -7 0z", "m-3 -3 h6 v6 h-6z", "m0 -4 l4 7 h-8z",
+      "m0 -4.5 l4.5 4.5 l-4.5 4.5 l-4.5 -4.5z",          "m0 4 l4 -7 h-8z",   "m-3.5 -3.5 h7 l-7 7 h7z"};
+  return fmt::format("<path class=\"sign c{0}\" d=\"M{1:.1f} {2:.1f} {3}\"/>", curve % curve_styles, x, y,
+                     shapes[curve % curve_styles]);
+}
+
+// Where the curves' names stand: at the curves' ends, but a line apart.
+void spread_labels(std::vector<std::pair<double, std::size_t>>& labels, double low, double high) {
+  constexpr double line = 16;
+  std::sort(labels.begin(), labels.end());
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    labels[i].first = std::max(labels[i].first, i ? labels[i - 1].first + line : low);
+  double room = high;
+  for (std::size_t i = labels.size(); i-- > 0; room -= line) labels[i].first = std::min(labels[i].first, room);
+}
 
 }  // namespace
 
@@ -131,8 +157,11 @@ std::vector<ValidationReport> read_metrics(const std::string& path) {
   return validations;
 }
 
-std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_label, const std::string& y_label) {
-  constexpr double width = 720, height = 320, left = 64, right = 150, top = 16, bottom = 48;
+std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_label, const std::string& y_label,
+                        Scale y_scale) {
+  constexpr double width = 720, height = 320, left = 80, top = 16, bottom = 48;
+  double right = 100;
+  for (const Curve& curve : curves) right = std::max(right, 44 + 7.5 * display_width(curve.name));
   double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY;
   for (const Curve& curve : curves) {
     for (const auto& [x, y] : curve.points) {
@@ -144,7 +173,7 @@ std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_l
     }
   }
   if (!(x_low <= x_high)) return "<p>Nothing to draw.</p>\n";
-  const bool logarithmic = y_low > 0 && y_high / y_low > 10;
+  const bool logarithmic = y_scale == Scale::by_range && y_low > 0 && y_high / y_low > 10;
   if (logarithmic) {
     // Down to 1, 2 or 5 times a power of ten, so that the lowest line has its number.
     const double power = std::pow(10, std::floor(std::log10(y_low)));
@@ -180,30 +209,63 @@ std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_l
   svg +=
       fmt::format("<text class=\"faint\" transform=\"translate(14 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}{}</text>\n",
                   (top + height - bottom) / 2, escape_html(y_label), logarithmic ? " (logarithmic)" : "");
-  std::vector<double> label_places;
+  std::vector<std::pair<double, std::size_t>> labels;
   for (std::size_t i = 0; i < curves.size(); ++i) {
-    std::string path;
-    double last_x = left, last_y = top;
+    std::string path, signs;
+    double last_y = top;
+    std::size_t count = 0;
     for (const auto& [px, py] : curves[i].points) {
       if (!std::isfinite(px) || !std::isfinite(py)) continue;
-      last_x = x.place(px);
       last_y = y.place(py);
-      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", last_x, last_y);
+      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : " L", x.place(px), last_y);
+      signs += sign(i, x.place(px), last_y);
+      ++count;
     }
     if (path.empty()) continue;
-    // A curve of one point is a dot; names of curves that end close together stand below each other.
-    if (path.find('L') == path.npos) path += " h.1";
-    double place = last_y;
-    for (const double other : label_places)
-      if (std::fabs(other - place) < 16) place = other + (place >= other ? 16 : -16);
-    label_places.push_back(place);
-    svg += fmt::format("<path class=\"line c{}\" stroke-linecap=\"round\" d=\"{}\"/>\n", i % 3, path);
-    svg += fmt::format(
-        "<line class=\"line c{0}\" x1=\"{1:.1f}\" x2=\"{2:.1f}\" y1=\"{3:.1f}\" y2=\"{3:.1f}\"/>"
-        "<text x=\"{4:.1f}\" y=\"{5:.1f}\">{6}</text>\n",
-        i % 3, width - right + 8, width - right + 30, place, width - right + 36, place + 4, escape_html(curves[i].name));
+    labels.emplace_back(last_y, i);
+    svg += fmt::format("<path class=\"line c{}\" d=\"{}\"/>{}\n", i % curve_styles, path, count <= 40 ? signs : "");
   }
+  spread_labels(labels, top + 4, height - bottom);
+  for (const auto& [place, i] : labels)
+    svg += fmt::format(
+        "<line class=\"line c{0}\" x1=\"{1:.1f}\" x2=\"{2:.1f}\" y1=\"{3:.1f}\" y2=\"{3:.1f}\"/>{4}"
+        "<text x=\"{5:.1f}\" y=\"{6:.1f}\">{7}</text>\n",
+        i % curve_styles, width - right + 10, width - right + 32, place, sign(i, width - right + 21, place), width - right + 38,
+        place + 4, escape_html(curves[i].name));
   return svg + "</svg>\n";
+}
+
+std::string table_text(const Table& table) {
+  std::vector<int> widths;
+  for (const std::string& column : table.columns) widths.push_back(display_width(column));
+  for (const auto& row : table.rows)
+    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+  std::string text;
+  const auto add = [&](const std::vector<std::string>& row) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size() && i < widths.size(); ++i) {
+      const std::string blanks(static_cast<std::size_t>(widths[i] - display_width(row[i])), ' ');
+      line += i == 0 ? row[i] + blanks : "  " + blanks + row[i];
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  };
+  add(table.columns);
+  for (const auto& row : table.rows) add(row);
+  return text;
+}
+
+std::string table_html(const Table& table) {
+  std::string html = "<div class=\"scroll\"><table class=\"numbers\"><thead><tr>";
+  for (const std::string& column : table.columns) html += fmt::format("<th scope=\"col\">{}</th>", escape_html(column));
+  html += "</tr></thead>\n<tbody>\n";
+  for (const auto& row : table.rows) {
+    html += "<tr>";
+    for (std::size_t i = 0; i < row.size(); ++i)
+      html += i == 0 ? fmt::format("<th scope=\"row\">{}</th>", escape_html(row[i]))
+                     : fmt::format("<td>{}</td>", escape_html(row[i]));
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>\n";
 }
 
 std::string heatmap_html(const Alignment& alignment) {
@@ -245,7 +307,7 @@ std::string curves(const std::vector<ValidationReport>& validations) {
                        [&](const auto& point) { return point.second != curve.points.front().second; });
   };
   std::string html = "<h2>Learning curve</h2>\n" + draw_curves({train, valid}, "epoch", "perplexity");
-  if (known(bleu)) html += draw_curves({bleu}, "epoch", "validation BLEU");
+  if (known(bleu)) html += draw_curves({bleu}, "epoch", "validation BLEU", Scale::linear);
   if (known(rate) && changes(rate)) html += draw_curves({rate}, "epoch", "learning rate");
   return html;
 }

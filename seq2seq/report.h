@@ -1,5 +1,5 @@
-// A run as a page: facts, the learning curve, translations and their alignments. One file that needs no other and no
-// script, readable in light and in dark. Thread-safe: functions without state.
+// A run as a page: facts, the learning curve, translations and their alignments; and what all our pages are made of. One file
+// that needs no other and no script, readable in light and in dark, and without colours. Thread-safe: functions without state.
 #pragma once
 
 #include <string>
@@ -20,8 +20,20 @@ struct Curve {
   std::vector<std::pair<double, double>> points;  // x, y; a point that is not finite is left out
 };
 
-// Lines as an SVG element; y is logarithmic if all of it is positive and it spans more than a factor of 10.
-std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_label, const std::string& y_label);
+// By range: logarithmic if all of it is positive and it spans more than a factor of 10.
+enum class Scale { by_range, linear };
+
+// Lines as an SVG element, which differ by their dashes and by the signs at their points, not by colour alone.
+std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_label, const std::string& y_label,
+                        Scale y_scale = Scale::by_range);
+
+// Words and numbers: the first column's to the left, all others to the right.
+struct Table {
+  std::vector<std::string> columns;
+  std::vector<std::vector<std::string>> rows;
+};
+std::string table_text(const Table& table);
+std::string table_html(const Table& table);
 
 // One alignment as an HTML table.
 std::string heatmap_html(const Alignment& alignment);

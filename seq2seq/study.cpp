@@ -6,13 +6,13 @@
 
 namespace seqgrad::seq2seq {
 
-double Comparison::deviation() const { return std::fabs(measured - theory); }
-double Comparison::allowed() const { return 3 * standard_error + 1e-12 * std::max(1.0, std::fabs(theory)); }
-bool Comparison::holds() const { return deviation() <= allowed(); }
+double StudyRow::deviation() const { return std::fabs(measured - theory); }
+double StudyRow::allowed() const { return 3 * standard_error + 1e-12 * std::max(1.0, std::fabs(theory)); }
+bool StudyRow::holds() const { return deviation() <= allowed(); }
 
 bool Study::holds() const {
   for (const StudyTable& table : tables)
-    if (!std::all_of(table.rows.begin(), table.rows.end(), [](const Comparison& row) { return row.holds(); })) return false;
+    if (!std::all_of(table.rows.begin(), table.rows.end(), [](const StudyRow& row) { return row.holds(); })) return false;
   return std::all_of(beliefs.begin(), beliefs.end(), [](const Belief& one) { return one.refuted; });
 }
 
@@ -34,7 +34,7 @@ std::string number(double x) {
   return x == 0 || (std::fabs(x) >= 1e-3 && std::fabs(x) < 1e6) ? fmt::format("{:.9f}", x) : fmt::format("{:.5e}", x);
 }
 
-std::string verdict(const Comparison& row) {
+std::string verdict(const StudyRow& row) {
   return row.standard_error > 1e-12 ? fmt::format("{:.1f} SE", row.deviation() / row.standard_error)
                                     : fmt::format("{:.1e}", row.deviation());
 }
@@ -59,16 +59,17 @@ std::string to_text(const Study& study) {
     text += fmt::format("\n{} {}\n{}", exhibit.name, exhibit.value.shape(), matrix_text(exhibit.value));
   for (const StudyTable& table : study.tables) {
     text += fmt::format("\n{}\n{:<46} {:>15} {:>15} {:>10}\n", table.caption, "", "theory", "measured", "deviation");
-    for (const Comparison& row : table.rows)
+    for (const StudyRow& row : table.rows)
       text += fmt::format("{:<46} {:>15} {:>15} {:>10}{}\n", row.what, number(row.theory), number(row.measured), verdict(row),
                           row.holds() ? "" : "  TOO LARGE");
   }
+  for (const Measurement& one : study.measurements) text += fmt::format("\n{}\n{}", one.caption, table_text(one.table));
   for (const Belief& one : study.beliefs)
     text += fmt::format("\nBelief: {}\n{}: {}\n", one.belief, one.refuted ? "False" : "NOT REFUTED", one.finding);
   std::size_t rows = 0;
   double worst = 0, worst_errors = 0;
   for (const StudyTable& table : study.tables)
-    for (const Comparison& row : table.rows) {
+    for (const StudyRow& row : table.rows) {
       ++rows;
       if (row.standard_error > 1e-12)
         worst_errors = std::max(worst_errors, row.deviation() / row.standard_error);
@@ -81,10 +82,10 @@ std::string to_text(const Study& study) {
 }
 
 std::string to_json(const Study& study) {
-  nlohmann::ordered_json tables = nlohmann::ordered_json::array(), beliefs = tables;
+  nlohmann::ordered_json tables = nlohmann::ordered_json::array(), measurements = tables, beliefs = tables;
   for (const StudyTable& table : study.tables) {
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
-    for (const Comparison& row : table.rows) {
+    for (const StudyRow& row : table.rows) {
       nlohmann::ordered_json one = {
           {"what", row.what}, {"theory", row.theory}, {"measured", row.measured}, {"deviation", row.deviation()}};
       if (row.standard_error > 0) one["standard_error"] = row.standard_error;
@@ -93,10 +94,15 @@ std::string to_json(const Study& study) {
     }
     tables.push_back({{"caption", table.caption}, {"rows", rows}});
   }
+  for (const Measurement& one : study.measurements)
+    measurements.push_back({{"caption", one.caption}, {"columns", one.table.columns}, {"rows", one.table.rows}});
   for (const Belief& one : study.beliefs)
     beliefs.push_back({{"belief", one.belief}, {"finding", one.finding}, {"refuted", one.refuted}});
-  const nlohmann::ordered_json all = {{"study", study.name}, {"claim", study.claim}, {"assumptions", study.assumptions},
-                                      {"tables", tables},    {"beliefs", beliefs},   {"holds", study.holds()}};
+  nlohmann::ordered_json all = {
+      {"study", study.name}, {"claim", study.claim}, {"assumptions", study.assumptions}, {"tables", tables}};
+  if (!study.measurements.empty()) all["measurements"] = measurements;
+  all["beliefs"] = beliefs;
+  all["holds"] = study.holds();
   return all.dump();
 }
 
@@ -109,17 +115,20 @@ std::string to_html(const Study& study) {
     body += fmt::format("<p>{} {}</p>\n<pre>{}</pre>\n", escape_html(exhibit.name), exhibit.value.shape(),
                         matrix_text(exhibit.value));
   for (const StudyPlot& plot : study.plots)
-    body += fmt::format("<h2>{}</h2>\n{}", escape_html(plot.caption), draw_curves(plot.curves, plot.x_label, plot.y_label));
+    body += fmt::format("<h2>{}</h2>\n{}", escape_html(plot.caption),
+                        draw_curves(plot.curves, plot.x_label, plot.y_label, plot.y_scale));
   for (const StudyTable& table : study.tables) {
     body += fmt::format(
         "<h2>{}</h2>\n<div class=\"scroll\"><table class=\"numbers\"><thead><tr><th></th><th>theory</th>"
         "<th>measured</th><th>deviation</th></tr></thead>\n<tbody>\n",
         escape_html(table.caption));
-    for (const Comparison& row : table.rows)
+    for (const StudyRow& row : table.rows)
       body += fmt::format("<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}{}</td></tr>\n", escape_html(row.what),
                           number(row.theory), number(row.measured), verdict(row), row.holds() ? "" : " (too large)");
     body += "</tbody></table></div>\n";
   }
+  for (const Measurement& one : study.measurements)
+    body += fmt::format("<h2>{}</h2>\n{}", escape_html(one.caption), table_html(one.table));
   if (!study.beliefs.empty()) body += "<h2>What many believe</h2>\n";
   for (const Belief& one : study.beliefs)
     body += fmt::format("<p><em>{}</em><br>{} {}</p>\n", escape_html(one.belief), one.refuted ? "False." : "Not refuted.",

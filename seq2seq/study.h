@@ -25,7 +25,7 @@ struct StudyOptions {
 };
 
 // One number from two sides.
-struct Comparison {
+struct StudyRow {
   std::string what;
   double theory = 0, measured = 0;
   double standard_error = 0;  // of a Monte-Carlo mean; 0: computed exactly
@@ -37,7 +37,13 @@ struct Comparison {
 
 struct StudyTable {
   std::string caption;
-  std::vector<Comparison> rows;
+  std::vector<StudyRow> rows;
+};
+
+// Numbers that no closed form foretells.
+struct Measurement {
+  std::string caption;
+  Table table;
 };
 
 // What many believe, and the numbers that speak against it.
@@ -49,6 +55,7 @@ struct Belief {
 struct StudyPlot {
   std::string caption, x_label, y_label;
   std::vector<Curve> curves;
+  Scale y_scale = Scale::by_range;
 };
 
 // A matrix to look at.
@@ -62,6 +69,7 @@ struct Study {
   std::vector<std::string> assumptions;
   std::vector<Exhibit> exhibits = {};
   std::vector<StudyTable> tables = {};
+  std::vector<Measurement> measurements = {};
   std::vector<Belief> beliefs = {};
   std::vector<StudyPlot> plots = {};
 
@@ -82,6 +90,22 @@ Study noisy_keys_study(const StudyOptions& options);
 Study two_heads_study(const StudyOptions& options);
 Study self_attention_study(const StudyOptions& options);
 Study gradient_study(const StudyOptions& options);
+
+// The bottleneck: translators trained on made-up text, of which a part must be copied and a part reversed.
+struct BottleneckOptions {
+  std::vector<std::string> attentions{"none", "mean", "sdp", "bahdanau"};
+  std::vector<std::string> cells{"rnn", "lstm", "gru"};
+  i64 longest = 12;  // symbols
+  i64 symbols = 8;   // different ones
+  i64 hidden = 48;
+  i64 steps = 1000;    // of 32 sentences
+  i64 sentences = 40;  // of each length, to test on
+  u64 seed = 1;
+  std::function<void(const std::string& line)> progress = {};  // after each training, from any thread, one at a time
+};
+// One training a thread at a time; the numbers are the same whatever the number of threads.
+// Errors: sizes out of range, an unknown or doubled attention or cell.
+Study bottleneck_study(const BottleneckOptions& options);
 
 std::string to_text(const Study& study);
 std::string to_json(const Study& study);  // one line

@@ -135,15 +135,17 @@ double squared_distance(const double* context, const Tensor& wanted) {
   return sum;
 }
 
-Comparison mean_of(const std::string& what, double theory, const MonteCarlo& measured) {
+StudyRow mean_of(const std::string& what, double theory, const MonteCarlo& measured) {
   return {what, theory, measured.mean(), std::max(measured.standard_error(), 1e-15)};
 }
 
 std::vector<std::string> assumptions(const StudyOptions& options) {
-  return {fmt::format("{} keys lambda_i mu_i in {} dimensions, mu_i orthonormal, lambda_i ~ N(1, {:g}): {:g} is the variance",
-                      options.m, options.d, options.beta, options.beta),
-          "values that are unit vectors at right angles to each other, so that |v_a - v_b|^2 / 4 = 1/2",
-          fmt::format("{} samples; a mean is held to its theory within 3 standard errors (SE)", options.samples)};
+  return {
+      fmt::format("{} keys lambda_i mu_i in {} dimensions, mu_i orthonormal, lambda_i ~ N(1, {:g}): {:g} is the variance",
+                  options.m, options.d, options.beta, options.beta),
+      "values that are unit vectors at right angles to each other, so that |v_a - v_b|^2 / 4 = 1/2",
+      fmt::format("{} samples; a mean is held to its theory within 3 standard errors (SE), which chance exceeds once in 370",
+                  options.samples)};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/threads.h"
 #include "tests/temporary_folder.h"
 
 using namespace seqgrad;
@@ -13,9 +14,9 @@ using namespace seqgrad::seq2seq;
 namespace {
 
 // The row whose name starts so.
-Comparison row(const Study& study, const std::string& what) {
+StudyRow row(const Study& study, const std::string& what) {
   for (const StudyTable& table : study.tables)
-    for (const Comparison& one : table.rows)
+    for (const StudyRow& one : table.rows)
       if (one.what.starts_with(what)) return one;
   FAIL("no row ", what);
   return {};
@@ -69,11 +70,11 @@ TEST_CASE("noise of variance 0 is no noise: the sampled studies meet the exact o
 }
 
 TEST_CASE("a comparison that is off, or not a number, does not hold") {
-  CHECK(Comparison{"", 1, 1 + 5e-13}.holds());
-  CHECK_FALSE(Comparison{"", 1, 1 + 2e-12}.holds());
-  CHECK(Comparison{"", 1, 1.29, 0.1}.holds());
-  CHECK_FALSE(Comparison{"", 1, 1.31, 0.1}.holds());
-  CHECK_FALSE(Comparison{"", 0, std::numeric_limits<double>::quiet_NaN(), 0.1}.holds());
+  CHECK(StudyRow{"", 1, 1 + 5e-13}.holds());
+  CHECK_FALSE(StudyRow{"", 1, 1 + 2e-12}.holds());
+  CHECK(StudyRow{"", 1, 1.29, 0.1}.holds());
+  CHECK_FALSE(StudyRow{"", 1, 1.31, 0.1}.holds());
+  CHECK_FALSE(StudyRow{"", 0, std::numeric_limits<double>::quiet_NaN(), 0.1}.holds());
   Study study{"x", "t", "c", {}};
   study.tables.push_back({"caption", {{"row", 1, 2}}});
   CHECK_FALSE(study.holds());
@@ -124,4 +125,62 @@ TEST_CASE("sizes that make no sense are refused") {
   CHECK(message_of([&] { noisy_keys_study(with([](auto& o) { o.beta = 2; })); }) == "beta is 2: it must be between 0 and 1");
   CHECK(message_of([&] { noisy_keys_study(with([](auto& o) { o.samples = 5; })); }) ==
         "samples is 5: it must be between 100 and 100000000");
+}
+
+TEST_CASE("the bottleneck's gradients are those of the Jacobians, and its numbers do not depend on the threads") {
+  BottleneckOptions options;
+  options.longest = 6;
+  options.hidden = 8;
+  options.steps = 30;
+  options.sentences = 6;
+  const auto study = [&](int threads) {
+    set_threads(threads);
+    return bottleneck_study(options);
+  };
+  const Study one = study(1), two = study(2);
+  set_threads(0);
+  CHECK(to_json(one) == to_json(two));
+  REQUIRE(one.tables.size() == 2);
+  CHECK(one.tables[0].rows.size() == 12);  // losses of every cell and attention
+  CHECK(one.tables[1].rows.size() == 24);  // three distances of the four rnn, before and after
+  for (const StudyTable& table : one.tables)
+    for (const StudyRow& row : table.rows) {
+      CAPTURE(row.what);
+      CHECK(row.holds());
+      CHECK(row.theory > 0);
+    }
+  REQUIRE(one.measurements.size() == 6);
+  CHECK(one.measurements[0].table.columns.size() == 9);
+  CHECK(one.measurements[0].table.rows.size() == 5);  // 2 to 6 symbols
+  CHECK(one.measurements[1].table.rows.size() == 8);  // the marker, 6 symbols, </s>
+  CHECK(one.beliefs.size() == 2);
+  CHECK(one.plots.size() == 12);  // of each cell two of scores and two of gradients
+
+  options.seed = 2;
+  options.cells = {"gru"};
+  options.attentions = {"none", "sdp"};
+  std::vector<std::string> lines;
+  options.progress = [&](const std::string& line) { lines.push_back(line); };
+  const Study other = bottleneck_study(options);
+  CHECK(lines.size() == 2);
+  CHECK(other.tables.size() == 1);  // no rnn, no Jacobian by hand
+  CHECK(other.beliefs.size() == 1);
+}
+
+TEST_CASE("a bottleneck that makes no sense is refused") {
+  const auto refused = [](auto change) {
+    BottleneckOptions options;
+    change(options);
+    return message_of([&] { bottleneck_study(options); });
+  };
+  CHECK(refused([](auto& o) { o.longest = 2; }) == "longest is 2: it must be between 3 and 100");
+  CHECK(refused([](auto& o) { o.symbols = 1; }) == "symbols is 1: it must be between 2 and 1000");
+  CHECK(refused([](auto& o) { o.hidden = 0; }) == "hidden is 0: it must be between 1 and 1024");
+  CHECK(refused([](auto& o) { o.steps = 0; }) == "steps is 0: it must be between 1 and 1000000");
+  CHECK(refused([](auto& o) { o.sentences = 1; }) == "sentences is 1: it must be between 2 and 10000");
+  CHECK(refused([](auto& o) { o.cells = {}; }) == "cells is empty");
+  CHECK(refused([](auto& o) { o.cells = {"gru", "gru"}; }) == "cells names gru twice: once is enough");
+  CHECK(refused([](auto& o) { o.cells = {"tru"}; }) == "cell is 'tru': it must be one of gru|lstm|rnn");
+  CHECK(refused([](auto& o) { o.attentions = {"dot"}; }) ==
+        "attention is 'dot': it must be one of none|mean|sdp|bahdanau|luong_dot|luong_general");
 }

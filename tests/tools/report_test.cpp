@@ -115,3 +115,30 @@ TEST_CASE("curves of odd data") {
     CHECK(svg.find("<path") != std::string::npos);
   }
 }
+
+TEST_CASE("curves differ by dashes and signs, and their names do not lie on each other") {
+  std::vector<Curve> curves;
+  for (int i = 0; i < 7; ++i) curves.push_back({fmt::format("curve {}", i), {{0, 1}, {1, 2}}});
+  const std::string svg = draw_curves(curves, "x", "y");
+  std::vector<double> places;
+  for (std::size_t at = svg.find(">curve "); at != std::string::npos; at = svg.find(">curve ", at + 1)) {
+    const std::size_t y = svg.rfind("y=\"", at) + 3;
+    places.push_back(std::stod(svg.substr(y)));
+  }
+  REQUIRE(places.size() == 7);
+  for (std::size_t i = 1; i < places.size(); ++i) CHECK(places[i] - places[i - 1] >= 15.9);
+  CHECK(places.front() > 0);
+  for (const char* style : {"line c0", "line c5", "sign c3"}) CHECK(svg.find(style) != std::string::npos);
+  CHECK(svg.find("c6") == std::string::npos);
+}
+
+TEST_CASE("a table is aligned as text and escaped as HTML") {
+  const Table table{{"name", "a ± b", "n"}, {{"mädchen", "1.0 ± 0.5", "12"}, {"x", "10.25", "3"}}};
+  CHECK(table_text(table) ==
+        "name         a ± b   n\n"
+        "mädchen  1.0 ± 0.5  12\n"
+        "x            10.25   3\n");
+  const std::string html = table_html({{"", "<n>"}, {{"a&b", "1"}}});
+  CHECK(html.find("<th scope=\"col\">&lt;n&gt;</th>") != std::string::npos);
+  CHECK(html.find("<tr><th scope=\"row\">a&amp;b</th><td>1</td></tr>") != std::string::npos);
+}

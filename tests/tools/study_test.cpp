@@ -33,3 +33,21 @@ TEST_CASE("study refuses what makes no sense in one line") {
   CHECK(folder.err.starts_with("seqgrad: "));
   CHECK(folder.out == "");
 }
+
+TEST_CASE("the bottleneck is trained, and says so") {
+  const TemporaryFolder folder;
+  const std::vector<std::string> small{
+      "study",   "bottleneck", "--cells",  "gru", "--attentions", "none,sdp", "--longest", "4",
+      "--steps", "30",         "--hidden", "8",   "--sentences",  "4",        "--html",    folder / "b.html"};
+  const Outcome text = seqgrad_program(small);
+  CHECK(text.status <= 1);  // so little training may refute nothing
+  CHECK(text.err.find("gru   sdp       loss ") != std::string::npos);
+  CHECK(text.out.starts_with("The bottleneck: a whole sentence in one state\n"));
+  CHECK(text.out.find(
+            "\ngru: sentences without a fault in per cent, and BLEU, by length\nsymbols  none  sdp  BLEU none  BLEU sdp\n") !=
+        std::string::npos);
+  CHECK(seqgrad::read_file(folder / "b.html").starts_with("<!DOCTYPE html>"));
+  const Outcome refused = seqgrad_program({"study", "bottleneck", "--longest", "1"});
+  CHECK(refused.status == 2);
+  CHECK(refused.err == "seqgrad: longest is 1: it must be between 3 and 100\n");
+}
