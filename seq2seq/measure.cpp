@@ -66,6 +66,28 @@ Measured measure_bleu(const std::vector<std::string>& hypotheses, const std::vec
   return measured;
 }
 
+Measured mean_of(const std::vector<Measured>& systems) {
+  if (systems.empty()) throw_error("[mean_of] there is no system");
+  const Measured& first = systems.front();
+  for (const Measured& one : systems)
+    if (one.name != first.name || one.signature != first.signature || one.counts.size() != first.counts.size())
+      throw_error("[mean_of] the systems are measured differently: {} {} of {} sentences and {} {} of {}", first.name,
+                  first.signature, first.sentences(), one.name, one.signature, one.sentences());
+  Measured mean;
+  mean.name = first.name;
+  mean.signature = first.signature;
+  mean.width = systems.size() * first.width;
+  mean.counts.reserve(mean.width * first.sentences());
+  for (std::size_t i = 0; i < first.sentences(); ++i)
+    for (const Measured& one : systems) mean.counts.insert(mean.counts.end(), one.sentence(i), one.sentence(i) + one.width);
+  mean.value = [value = first.value, width = first.width, count = systems.size()](const i64* sums) {
+    double sum = 0;
+    for (std::size_t i = 0; i < count; ++i) sum += value(sums + i * width);
+    return sum / static_cast<double>(count);
+  };
+  return mean;
+}
+
 Measured measure_chrf(const std::vector<std::string>& hypotheses, const std::vector<std::vector<std::string>>& references,
                       const ChrfOptions& options) {
   Measured measured;

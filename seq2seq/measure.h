@@ -31,6 +31,10 @@ Measured measure_bleu(const std::vector<std::string>& hypotheses, const std::vec
 Measured measure_chrf(const std::vector<std::string>& hypotheses, const std::vector<std::vector<std::string>>& references,
                       const ChrfOptions& options = {});
 
+// Several systems' translations of one test set, measured alike, as one: the score is the mean of theirs.
+// Error: no system, or systems that were measured differently.
+Measured mean_of(const std::vector<Measured>& systems);
+
 // Sentences sorted by length: at most edges[0] words, at most edges[1], ..., and more than the last of the edges.
 struct LengthBucket {
   i64 from = 0, to = 0;  // words, both included; to 0: no limit

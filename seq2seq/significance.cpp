@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 #include <numeric>
 #include <tuple>
 
@@ -126,6 +127,38 @@ Comparison paired_randomization(const Measured& baseline, const Measured& system
   }
   comparison.p_value = p_value(by_chance, std::abs(comparison.difference()));
   return comparison;
+}
+
+PairedTest paired_t_test(const std::vector<double>& baseline, const std::vector<double>& system) {
+  if (baseline.size() != system.size())
+    throw_error("[significance] the baseline has {} values, the system {}", baseline.size(), system.size());
+  PairedTest test;
+  test.pairs = static_cast<i64>(baseline.size());
+  const double n = static_cast<double>(test.pairs);
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < baseline.size(); ++i) differences.push_back(system[i] - baseline[i]);
+  test.mean = mean(differences);
+  double squares = 0;
+  for (const double one : differences) squares += (one - test.mean) * (one - test.mean);
+  test.deviation = std::sqrt(squares / (n - 1));
+  test.t = test.mean == 0 && test.deviation == 0 ? 0 : test.mean / (test.deviation / std::sqrt(n));
+  test.p_value = test.pairs < 2 ? std::numeric_limits<double>::quiet_NaN() : student_p_value(test.t, test.pairs - 1);
+  return test;
+}
+
+// Abramowitz, Stegun 26.7.3 and 26.7.4, which are finite sums.
+double student_p_value(double t, i64 degrees_of_freedom) {
+  if (degrees_of_freedom < 1) throw_error("[significance] {} degrees of freedom: at least 1 are needed", degrees_of_freedom);
+  const double angle = std::atan(std::fabs(t) / std::sqrt(static_cast<double>(degrees_of_freedom)));
+  const double cosine = std::cos(angle);
+  const bool odd = degrees_of_freedom % 2 == 1;
+  double term = odd ? cosine : 1, sum = 0;
+  for (i64 k = odd ? 1 : 0; k < degrees_of_freedom - 1; k += 2) {
+    sum += term;
+    term *= cosine * cosine * static_cast<double>(k + 1) / static_cast<double>(k + 2);
+  }
+  const double within = odd ? 2 / std::numbers::pi * (angle + std::sin(angle) * sum) : std::sin(angle) * sum;
+  return std::clamp(1 - within, 0.0, 1.0);
 }
 
 }  // namespace seqgrad::seq2seq

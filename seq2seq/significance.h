@@ -11,6 +11,8 @@
 // Thread-safe: functions without state.
 #pragma once
 
+#include <vector>
+
 #include "seq2seq/measure.h"
 
 namespace seqgrad::seq2seq {
@@ -34,5 +36,17 @@ struct Comparison {
 // Both measured in the same way on the same test set. Errors: they were not; fewer than 1 trial.
 Comparison paired_bootstrap(const Measured& baseline, const Measured& system, i64 trials = 1000, u64 seed = 12345);
 Comparison paired_randomization(const Measured& baseline, const Measured& system, i64 trials = 10000, u64 seed = 12345);
+
+// Student's t-test of pairs, such as two systems trained from the same seeds: whether the differences' mean is other than 0,
+// the differences being taken as normal. Two-sided.
+struct PairedTest {
+  i64 pairs = 0;
+  double mean = 0, deviation = 0;  // of the differences; the deviation that of a sample
+  double t = 0, p_value = 1;       // fewer than two pairs: not a number
+};
+PairedTest paired_t_test(const std::vector<double>& baseline, const std::vector<double>& system);
+
+// The probability that |t| of so many degrees of freedom is at least this large by chance.
+double student_p_value(double t, i64 degrees_of_freedom);
 
 }  // namespace seqgrad::seq2seq

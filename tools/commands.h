@@ -21,6 +21,7 @@ void add_show_graph(CLI::App& show);
 void add_bench_train(CLI::App& bench);
 void add_bench_decode(CLI::App& bench);
 void add_bench_kernels(CLI::App& bench);
+void add_experiment(CLI::App& program);
 void add_study(CLI::App& program);
 
 }  // namespace seqgrad::tools

@@ -41,4 +41,13 @@ std::unique_ptr<FileLock> lock_run(const std::string& folder) {
   return lock;
 }
 
+std::unique_ptr<FileLock> lock_if_free(const std::string& folder) {
+  try {
+    return lock_run(folder);
+  } catch (const Error& error) {
+    if (error.exit_status() != 2) throw;  // a failure: the folder cannot be written to
+    return nullptr;
+  }
+}
+
 }  // namespace seqgrad::tools

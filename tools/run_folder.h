@@ -16,5 +16,7 @@ void check_writable(const std::string& folder);
 // Makes the folder where there is none, and holds it for this process alone.
 // Error: "runs/a is in use by process 1234 on HOST: wait for its end, or choose another --out"
 std::unique_ptr<FileLock> lock_run(const std::string& folder);
+// The same; null where another process holds it.
+std::unique_ptr<FileLock> lock_if_free(const std::string& folder);
 
 }  // namespace seqgrad::tools

@@ -32,6 +32,7 @@ void declare_commands(CLI::App& program) {
   add_bench_train(*bench);
   add_bench_decode(*bench);
   add_bench_kernels(*bench);
+  add_experiment(program);
   add_study(program);
 }
 

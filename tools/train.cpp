@@ -13,24 +13,16 @@
 #include "tools/interrupt.h"
 #include "tools/progress.h"
 #include "tools/run_folder.h"
-#include "tools/setting_options.h"
+#include "tools/training_options.h"
 
 namespace seqgrad::tools {
 namespace {
 
 using namespace seq2seq;
 
-// Pieces do well by any text, tokenised or not. A line that is a whole page would take the memory of a whole batch.
-Settings defaults() {
-  Settings settings;
-  settings.tokenizer = "spm";
-  settings.max_length = 200;
-  return settings;
-}
-
 struct Train {
-  SettingOptions settings{defaults()};
-  std::string preset, data, from, to, config, out, resume, device = "cpu";
+  TrainingOptions options;
+  std::string out, resume;
 
   using Lock = std::unique_ptr<FileLock>;
   Prepared start(std::string& folder, Lock& lock) const;
@@ -39,18 +31,7 @@ struct Train {
 };
 
 Prepared Train::start(std::string& folder, Lock& lock) const {
-  Settings all = defaults();
-  if (!preset.empty())
-    apply_preset(all, preset, data, from, to);
-  else if (!data.empty())
-    throw_error(
-        "--data is the folder of a preset's text: add --preset multi30k, or name the text with --train-source and so on");
-  else if (!from.empty() || !to.empty())
-    throw_error("--{} is a language of a preset's text: add --preset multi30k", from.empty() ? "to" : "from");
-  if (!config.empty()) apply_toml(all, config);
-  settings.apply(all);
-  check_settings(all);
-  if (all.epochs == 0) throw_error("epochs is 0: it must be at least 1");
+  const Settings all = options.settings();
   folder = out.empty() ? path_in("runs", all.attention.c_str()) : out;
   const auto check_free = [&] {
     if (holds_run(folder))
@@ -73,9 +54,9 @@ Prepared Train::go_on(std::string& folder, Lock& lock) const {
   check_writable(folder);
   lock = lock_run(folder);
   const Settings kept = settings_from_toml(file);
-  settings.check_same(kept, file);
+  options.given().check_same(kept, file);
   Settings all = kept;
-  settings.apply(all);
+  options.given().apply(all);
   check_settings(all);
   set_threads(static_cast<int>(all.threads));
   Prepared prepared = prepare_resumed(all, folder);
@@ -115,7 +96,7 @@ void say_left_out(const char* text, const LeftOut& pairs, i64 max_length) {
 }
 
 void Train::run() const {
-  require_device(device);
+  options.check_device();
   std::string folder;
   Lock lock;
   const Prepared prepared = resume.empty() ? start(folder, lock) : go_on(folder, lock);
@@ -155,20 +136,9 @@ void add_train(CLI::App& program) {
   CLI::Option* resume = command->add_option(
       "--resume", options->resume,
       "go on with the run in this folder, to the bit; of its settings only those may change that end it or keep its files");
-  CLI::Option* config = command->add_option("--config", options->config, "file of settings; options given here come first");
-  CLI::Option* preset = command->add_option("--preset", options->preset, "settings of a known experiment, with --data");
-  CLI::Option* data = command->add_option("--data", options->data, "folder of the preset's text");
-  CLI::Option* from = command->add_option("--from", options->from, "language that a preset translates from [de]");
-  CLI::Option* to = command->add_option("--to", options->to, "language that a preset translates to [en]");
   out->type_name("DIR");
-  resume->type_name("DIR")->excludes(out)->excludes(config)->excludes(preset)->excludes(data)->excludes(from)->excludes(to);
-  config->type_name("FILE.toml");
-  preset->type_name(preset_names());
-  data->type_name("DIR");
-  from->type_name("LANGUAGE");
-  to->type_name("LANGUAGE");
-  command->add_option("--device", options->device, "where to compute")->type_name("cpu|cuda")->capture_default_str();
-  options->settings.add_options(*command);
+  resume->type_name("DIR")->excludes(out);
+  for (CLI::Option* source : options->options.add_options(*command)) resume->excludes(source);
   command->callback([options] { options->run(); });
 }
 

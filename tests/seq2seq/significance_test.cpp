@@ -114,3 +114,54 @@ TEST_CASE("what cannot be compared is refused") {
         "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0 and BLEU "
         "nrefs:1|case:lc|eff:no|tok:13a|smooth:exp|version:2.6.0");
 }
+
+TEST_CASE("Student's distribution meets the tables of its quantiles") {
+  for (const auto& row : {std::pair{1, 12.7062047364},
+                          {2, 4.30265272975},
+                          {3, 3.18244630528},
+                          {4, 2.7764451052},
+                          {10, 2.22813885196},
+                          {30, 2.0422724563}}) {
+    const int degrees = row.first;
+    const double t = row.second;
+    CAPTURE(degrees);
+    CHECK(student_p_value(t, degrees) == doctest::Approx(0.05).epsilon(1e-8));
+    CHECK(student_p_value(-t, degrees) == student_p_value(t, degrees));
+    CHECK(student_p_value(0, degrees) == 1);
+    CHECK(student_p_value(INFINITY, degrees) < 1e-15);
+  }
+  CHECK(student_p_value(1, 1) == doctest::Approx(0.5).epsilon(1e-14));
+  CHECK(message_of([] { student_p_value(1, 0); }) == "[significance] 0 degrees of freedom: at least 1 are needed");
+}
+
+TEST_CASE("a paired t-test looks at the differences alone") {
+  // Differences 1, 2, 3: mean 2, deviation 1, t = 2 sqrt 3; with 2 degrees of freedom p = 1 - t / sqrt(2 + t^2).
+  const PairedTest test = paired_t_test({10, 20, 30}, {11, 22, 33});
+  CHECK(test.pairs == 3);
+  CHECK(test.mean == 2);
+  CHECK(test.deviation == 1);
+  CHECK(test.t == doctest::Approx(2 * std::sqrt(3.0)));
+  CHECK(test.p_value == doctest::Approx(1 - std::sqrt(12.0 / 14)).epsilon(1e-12));
+  CHECK(paired_t_test({11, 22, 33}, {10, 20, 30}).mean == -2);
+  CHECK(paired_t_test({1, 2}, {1, 2}).p_value == 1);
+  CHECK(paired_t_test({1, 2}, {2, 3}).p_value == 0);
+  CHECK(std::isnan(paired_t_test({1}, {2}).p_value));
+  CHECK(message_of([] { paired_t_test({1}, {}); }) == "[significance] the baseline has 1 values, the system 0");
+}
+
+TEST_CASE("several systems count as one with the mean of their scores") {
+  const std::vector<Strings> reference{{"the dog sleeps in the park .", "a man reads .", "two women laugh ."}};
+  const Measured a = measure_bleu({"the dog sleeps in a park .", "a man reads .", "two women run ."}, reference),
+                 b = measure_bleu({"the dog runs .", "a man reads .", "two women laugh ."}, reference);
+  const Measured both = mean_of({a, b});
+  CHECK(both.sentences() == 3);
+  CHECK(both.score() == doctest::Approx((a.score() + b.score()) / 2).epsilon(1e-14));
+  CHECK(both.score({0, 2}) == doctest::Approx((a.score({0, 2}) + b.score({0, 2})) / 2).epsilon(1e-14));
+  CHECK(mean_of({a}).score() == a.score());
+  // One system twice is that system, also for the bootstrap.
+  const Comparison once = paired_bootstrap(a, b, 100), twice = paired_bootstrap(mean_of({a, a}), mean_of({b, b}), 100);
+  CHECK(once.p_value == twice.p_value);
+  CHECK(once.difference_low == doctest::Approx(twice.difference_low).epsilon(1e-12));
+  CHECK(message_of([] { mean_of({}); }) == "[mean_of] there is no system");
+  CHECK(message_of([&] { mean_of({a, measure_bleu({"a"}, {{"a"}})}); }).starts_with("[mean_of] the systems are measured "));
+}

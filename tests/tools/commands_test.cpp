@@ -22,6 +22,8 @@ TEST_CASE("each command has help with an example") {
                                                   {"check", "parity"},
                                                   {"bench"},
                                                   {"bench", "train"},
+                                                  {"experiment"},
+                                                  {"study"},
                                                   {"bench", "kernels"}}) {
     CAPTURE(seq2seq::join(command));
     std::vector<std::string> arguments = command;
