@@ -3,54 +3,13 @@
 
 #include <doctest/doctest.h>
 
-#include <functional>
-
 #include "seq2seq/random.h"
-#include "seq2seq/train.h"
-#include "tensor/file.h"
+#include "tests/seq2seq/small_run.h"
 #include "tests/temporary_folder.h"
 
 using namespace seqgrad;
 using namespace seqgrad::seq2seq;
-using Values = std::vector<double>;
-
-namespace {
-
-Settings small(const std::string& precision = "f32") {
-  Settings settings{.attention = "sdp", .embedding = 5, .hidden = 4, .attention_dim = 3};
-  settings.precision = precision;
-  return settings;
-}
-
-Vocabulary words(i64 count) {
-  std::vector<std::string> all;
-  for (i64 i = 0; i < count; ++i) all.push_back(fmt::format("w{:02}", i));
-  return Vocabulary::build({all});
-}
-
-Run make_run(const Settings& settings = small()) { return Run(settings, words(9), words(7)); }
-
-Values values(const Tensor& x) { return x.to(DType::f64).to_vector<double>(); }
-
-// Writes the file again after a change to its tensors.
-std::string changed(const std::string& path, const std::string& to, const std::function<void(SafetensorsFile&)>& change) {
-  SafetensorsFile file = read_safetensors(path);
-  change(file);
-  write_safetensors(to, file.tensors, file.metadata, file.metadata.contains("checksum"));
-  return to;
-}
-
-NamedTensor& named(SafetensorsFile& file, const std::string& name) {
-  for (NamedTensor& tensor : file.tensors)
-    if (tensor.name == name) return tensor;
-  throw_error("no {}", name);
-}
-
-void remove(SafetensorsFile& file, const std::string& name) {
-  std::erase_if(file.tensors, [&](const NamedTensor& tensor) { return tensor.name == name; });
-}
-
-}  // namespace
+using namespace seqgrad::seq2seq::test;
 
 TEST_CASE("a checkpoint keeps weights, moments and the place in training") {
   Progress saved{.epoch = 3, .step = 1234, .batch = 7, .validated = 1200, .best_step = 800, .best_epoch = 2};
