@@ -24,7 +24,8 @@ h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; }
 table.facts th { text-align: left; font-weight: normal; color: var(--faint); padding-right: 1.5rem; }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: 0 1rem; margin: 1rem 0 .4rem; }
 dt, dd.empty { color: var(--faint); } dd { margin: 0; }
-.scroll { overflow-x: auto; }
+.scroll, pre { overflow-x: auto; }
+h1, table.facts td, dd { overflow-wrap: anywhere; }
 table.map { border-collapse: collapse; margin: .4rem 0 1.4rem; font-size: .9rem; }
 table.map thead th { writing-mode: vertical-rl; transform: rotate(180deg); text-align: left; padding: .3rem .2rem;
   font-weight: normal; }
@@ -34,7 +35,8 @@ table.map td { width: 2rem; height: 1.7rem; min-width: 2rem; text-align: center;
 table.map td.strong { color: #ffffff; }
 table.numbers { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 table.numbers th { text-align: left; font-weight: normal; padding-right: 1.5rem; }
-table.numbers td, table.numbers thead th { text-align: right; padding: 0 0 0 1.5rem; } 
+table.numbers tbody th { white-space: nowrap; }
+table.numbers td, table.numbers thead th { text-align: right; padding: 0 0 0 1.5rem; }
 table.numbers thead th:first-child { text-align: left; padding-left: 0; } table.numbers tr { border-bottom: 1px solid var(--rule); }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
 svg .faint { fill: var(--faint); } svg .grid { stroke: var(--rule); } svg .axis { stroke: var(--faint); }
@@ -61,7 +63,7 @@ struct Axis {
     const auto scale = [&](double x) { return logarithmic ? std::log(x) : x; };
     return from + (to - from) * (scale(value) - scale(low)) / (scale(high) - scale(low));
   }
-  std::vector<double> ticks(int most) const {
+  std::vector<double> ticks(int most, double least_step = 0) const {
     std::vector<double> all;
     if (logarithmic) {
       const bool few = std::log10(high / low) < 4;
@@ -70,7 +72,7 @@ struct Axis {
           if ((few || factor == 1) && factor * power >= low * 0.999 && factor * power <= high * 1.001)
             all.push_back(factor * power);
     } else {
-      const double step = tick_step(high - low, most);
+      const double step = std::max(tick_step(high - low, most), least_step);
       for (double tick = std::ceil(low / step - 1e-9) * step; tick <= high + 1e-9 * step; tick += step)
         all.push_back(std::fabs(tick) < 1e-9 * step ? 0 : tick);
     }
@@ -163,9 +165,11 @@ std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_l
   double right = 100;
   for (const Curve& curve : curves) right = std::max(right, 44 + 7.5 * display_width(curve.name));
   double x_low = INFINITY, x_high = -INFINITY, y_low = INFINITY, y_high = -INFINITY;
+  bool whole = true;  // every x is
   for (const Curve& curve : curves) {
     for (const auto& [x, y] : curve.points) {
       if (!std::isfinite(x) || !std::isfinite(y)) continue;
+      whole = whole && x == std::floor(x);
       x_low = std::min(x_low, x);
       x_high = std::max(x_high, x);
       y_low = std::min(y_low, y);
@@ -199,7 +203,7 @@ std::string draw_curves(const std::vector<Curve>& curves, const std::string& x_l
         "<line class=\"grid\" x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\"/>"
         "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:.4g}</text>\n",
         left, width - right, y.place(tick), left - 8, y.place(tick) + 4, tick);
-  for (const double tick : x.ticks(10))
+  for (const double tick : x.ticks(10, whole ? 1 : 0))
     svg += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:.4g}</text>\n", x.place(tick),
                        height - bottom + 20, tick);
   svg +=

@@ -119,7 +119,7 @@ Study self_attention_study(const StudyOptions& options) {
   study.tables.push_back(
       {"Order and causality",
        {{"outputs of the reversed sequence, reversed back", 0, moved},
-        {"influence of later positions under a causal mask", 0, std::accumulate(causal.begin() + 1, causal.end(), 0.0)}}});
+        {"influence of later positions, causal mask", 0, std::accumulate(causal.begin() + 1, causal.end(), 0.0)}}});
   if (n >= 4)
     study.beliefs.push_back(
         {"A recurrent network carries a gradient over any distance, as it has seen every position.",

@@ -132,6 +132,12 @@ TEST_CASE("curves differ by dashes and signs, and their names do not lie on each
   CHECK(svg.find("c6") == std::string::npos);
 }
 
+TEST_CASE("between whole epochs an axis has no numbers, between others it has") {
+  CHECK(draw_curves({{"a", {{1, 1}, {2, 3}, {3, 2}}}}, "epoch", "y").find(">2.2<") == std::string::npos);
+  CHECK(draw_curves({{"a", {{1, 1}, {2, 3}, {3, 2}}}}, "epoch", "y").find(">2<") != std::string::npos);
+  CHECK(draw_curves({{"a", {{1, 1}, {1.5, 3}, {3, 2}}}}, "epoch", "y").find(">2.2<") != std::string::npos);
+}
+
 TEST_CASE("a table is aligned as text and escaped as HTML") {
   const Table table{{"name", "a ± b", "n"}, {{"mädchen", "1.0 ± 0.5", "12"}, {"x", "10.25", "3"}}};
   CHECK(table_text(table) ==
