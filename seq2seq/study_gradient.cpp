@@ -146,17 +146,25 @@ Study gradient_study(const StudyOptions& options) {
                            {"dv", 0, largest_difference(dv_, tv.grad())}}});
   // Differences of fourth order with h = 1e-3 are good to about 1e-11: to 1e-9 they must agree.
   StudyTable numeric{"Gradients: equations and finite differences agree in their first nine digits (1: all entries do)", {}};
-  const auto agree = [&](const std::string& what, const Matrix& exact, const Matrix& estimate) {
+  Measurement entries{"Gradients entry by entry", {{"", "equations", "tape", "finite differences"}, {}}};
+  const auto agree = [&](const std::string& what, const Matrix& exact, const Tensor& tape, const Matrix& estimate) {
+    for (i64 i = 0; i < tape.size(0); ++i)
+      for (i64 j = 0; j < tape.size(1); ++j)
+        entries.table.rows.push_back({fmt::format("{} ({}, {})", what, i, j), fmt::format("{:.12f}", exact(i, j)),
+                                      fmt::format("{:.12f}", tape.at({i, j})), fmt::format("{:.12f}", estimate(i, j))});
     numeric.rows.push_back({fmt::format("{} (largest difference {:.1e})", what, largest_difference(exact, estimate.tensor())),
                             1, largest_difference(exact, estimate.tensor()) <= 1e-9 ? 1.0 : 0.0});
   };
-  agree("dcontext", dcontext, differences(context, from_context));
-  agree("dalpha", da, differences(a, from_alpha));
-  agree("ds", ds, differences(s, from_scores));
-  agree("dq", dq, differences(q, [&](const Matrix& x) { return from_scores(scaled(1 / root, product(x, transposed(k)))); }));
-  agree("dk", dk, differences(k, [&](const Matrix& x) { return from_scores(scaled(1 / root, product(q, transposed(x)))); }));
-  agree("dv", dv_, differences(v, [&](const Matrix& x) { return from_context(product(a, x)); }));
+  agree("dcontext", dcontext, tc.grad(), differences(context, from_context));
+  agree("dalpha", da, ta.grad(), differences(a, from_alpha));
+  agree("ds", ds, ts.grad(), differences(s, from_scores));
+  agree("dq", dq, tq.grad(),
+        differences(q, [&](const Matrix& x) { return from_scores(scaled(1 / root, product(x, transposed(k)))); }));
+  agree("dk", dk, tk.grad(),
+        differences(k, [&](const Matrix& x) { return from_scores(scaled(1 / root, product(q, transposed(x)))); }));
+  agree("dv", dv_, tv.grad(), differences(v, [&](const Matrix& x) { return from_context(product(a, x)); }));
   study.tables.push_back(numeric);
+  study.measurements.push_back(entries);
 
   double row_sums = 0;
   for (i64 i = 0; i < m; ++i) {

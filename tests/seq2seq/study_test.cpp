@@ -95,6 +95,19 @@ TEST_CASE("the same seed gives the same study, another seed other samples") {
   CHECK(once != to_json(noisy_keys_study(options)));
 }
 
+TEST_CASE("the gradients stand side by side, from the equations, the tape and differences") {
+  const Study study = gradient_study({});
+  REQUIRE(study.measurements.size() == 1);
+  const Table& table = study.measurements[0].table;
+  CHECK(table.columns == std::vector<std::string>{"", "equations", "tape", "finite differences"});
+  REQUIRE(table.rows.size() == 43);  // g of 3, alpha, s and q of 4, k of 16, v of 12
+  for (const auto& entry : table.rows) {
+    CAPTURE(entry[0]);
+    CHECK(std::fabs(std::stod(entry[1]) - std::stod(entry[2])) < 2e-12);
+    CHECK(std::fabs(std::stod(entry[1]) - std::stod(entry[3])) < 1e-9);
+  }
+}
+
 TEST_CASE("the page opens from the file alone and escapes what it shows") {
   StudyOptions options;
   options.samples = 500;
