@@ -83,7 +83,7 @@ struct StudyEntry {
 const std::vector<StudyEntry>& studies();
 
 // Errors: "m is 1: it must be at least 3"; "m is 9 but d is 8: more than d keys cannot be orthogonal"; sizes, c, beta or
-// samples out of range.
+// samples out of range, and of noisy keys a c that is too large for the integrals.
 Study selection_study(const StudyOptions& options);
 Study averaging_study(const StudyOptions& options);
 Study noisy_keys_study(const StudyOptions& options);

@@ -69,6 +69,14 @@ TEST_CASE("noise of variance 0 is no noise: the sampled studies meet the exact o
   CHECK(noisy.beliefs.empty());
 }
 
+TEST_CASE("the longest query whose expectations are exact is held to the samples too") {
+  StudyOptions options;
+  options.c = 843;
+  options.sweep = {843};
+  CHECK(noisy_keys_study(options).holds());
+  CHECK(two_heads_study(options).holds());
+}
+
 TEST_CASE("a comparison that is off, or not a number, does not hold") {
   CHECK(StudyRow{"", 1, 1 + 5e-13}.holds());
   CHECK_FALSE(StudyRow{"", 1, 1 + 2e-12}.holds());
@@ -138,6 +146,10 @@ TEST_CASE("sizes that make no sense are refused") {
   CHECK(message_of([&] { noisy_keys_study(with([](auto& o) { o.beta = 2; })); }) == "beta is 2: it must be between 0 and 1");
   CHECK(message_of([&] { noisy_keys_study(with([](auto& o) { o.samples = 5; })); }) ==
         "samples is 5: it must be between 100 and 100000000");
+  for (const auto study : {noisy_keys_study, two_heads_study})
+    CHECK(message_of([&] {
+            study(with([](auto& o) { o.sweep = {1, 900}; }));
+          }) == "c is 900: with d 64 and beta 0.1 it must be at most 843, or the expectations are not exact");
 }
 
 TEST_CASE("the bottleneck's gradients are those of the Jacobians, and its numbers do not depend on the threads") {
