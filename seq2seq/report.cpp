@@ -35,7 +35,7 @@ table.map td { width: 2rem; height: 1.7rem; min-width: 2rem; text-align: center;
 table.map td.strong { color: #ffffff; }
 table.numbers { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 table.numbers th { text-align: left; font-weight: normal; padding-right: 1.5rem; }
-table.numbers tbody th { white-space: nowrap; }
+table.numbers tbody th, table.numbers td { white-space: nowrap; }
 table.numbers td, table.numbers thead th { text-align: right; padding: 0 0 0 1.5rem; }
 table.numbers thead th:first-child { text-align: left; padding-left: 0; } table.numbers tr { border-bottom: 1px solid var(--rule); }
 svg text { font: 13px system-ui, sans-serif; fill: var(--ink); }
