@@ -5,6 +5,7 @@
 #include "kernels/error.h"
 #include "kernels/instantiate.h"
 #include "kernels/kernels.h"
+#include "kernels/threads.h"
 #include "kernels/work.h"
 
 namespace seqgrad::kernels {
@@ -25,7 +26,10 @@ Level detect() {
 }
 
 Level level() {
-  static const Level decided = detect();
+  static const Level decided = [] {
+    compute_alone_after_fork();
+    return detect();
+  }();
   return decided;
 }
 
@@ -42,7 +46,7 @@ const char* cpu_level() {
   }
 }
 
-void throw_out_of_memory(u64 bytes, const char* what) { throw_failure("out of memory: {} bytes for {}", bytes, what); }
+void throw_out_of_memory(u64 bytes, const char* what) { throw_error("out of memory: {} bytes for {}", bytes, what); }
 
 #define SEQGRAD_BY_LEVEL(...)     \
   switch (level()) {              \
