@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "kernels/error.h"
+#include "seq2seq/spm_check.h"
 #include "seq2seq/text.h"
 #include "tensor/file.h"
 
@@ -158,7 +159,8 @@ std::string train_spm(const Texts& texts, const std::string& name, const SpmOpti
 
 SpmTokenizer::SpmTokenizer(std::string model, const std::string& name, bool lowercase)
     : Tokenizer(lowercase), model_(std::move(model)), processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
-  if (!processor_->LoadFromSerializedProto(model_).ok() || processor_->GetPieceSize() == 0) throw_error(damaged, name);
+  if (!is_sound_model(model_) || !processor_->LoadFromSerializedProto(model_).ok() || processor_->GetPieceSize() == 0)
+    throw_error(damaged, name);
 }
 
 SpmTokenizer::~SpmTokenizer() = default;

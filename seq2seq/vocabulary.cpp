@@ -112,6 +112,7 @@ Vocabulary Vocabulary::load(const std::string& path) {
       continue;
     }
     if (line.empty()) throw_error("{}:{}: a word is empty: {}", path, number, remedy);
+    if (line.find('\r') != line.npos) throw_error("{}:{}: a word holds a line break: {}", path, number, remedy);
     if (is_special(line)) throw_error("{}:{}: {} may stand only among the first four lines: {}", path, number, line, remedy);
     if (!vocabulary.add(line)) {
       throw_error("{}:{}: the word '{}' stands in line {} already: {}", path, number, line, vocabulary.id(line) + 1, remedy);

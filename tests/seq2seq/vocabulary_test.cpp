@@ -67,6 +67,8 @@ TEST_CASE("a damaged vocabulary file is refused with file, line and remedy") {
   CHECK(message("<pad>\n<unk>\n") == ": ends after 2 lines, but must begin with <pad>, <unk>, <s>, </s>" + remedy);
   CHECK(message("") == ": ends after 0 lines, but must begin with <pad>, <unk>, <s>, </s>" + remedy);
   CHECK(message(specials + "a\n\nb\n") == ":6: a word is empty" + remedy);
+  CHECK(message(specials + "a\rb\r\n") == ":5: a word holds a line break" + remedy);
+  CHECK(message(specials + "a\nb\r") == ":6: a word holds a line break" + remedy);  // it would read as another
   CHECK(message(specials + "a\nb\na\n") == ":7: the word 'a' stands in line 5 already" + remedy);
   CHECK(message(specials + "a\n<s>\n") == ":6: <s> may stand only among the first four lines" + remedy);
   CHECK(message(specials + "a\n\xff\n") == ":6: invalid UTF-8 at byte 1");
