@@ -4,6 +4,7 @@
 
 namespace seqgrad {
 
+void TapeProbe::recorded(const Node&) {}
 void TapeProbe::around(const char*, std::size_t, std::span<const Tensor> dy, const Backward& backward) { backward(dy); }
 void TapeProbe::deliver(Delivery&) {}
 
@@ -47,7 +48,8 @@ void Tape::run_probed(Node& n, std::span<const Tensor> gradients) {
   int number = 0;
   for (const Probed::Arrival& arrival : probed.arrivals) {
     const Var& input = arrival.input;
-    TapeProbe::Delivery delivery{n.op, n.index, input.node_->index, number++, arrival.gradient, false};
+    TapeProbe::Delivery delivery{
+        n.op, n.index, input.node_->index, number++, arrival.gradient, false, input.node_->parameter()};
     probe_->deliver(delivery);
     if (delivery.overwrite) input.accumulate_with([](const Tensor& grad, double) { grad.fill(0); });
     input.accumulate(static_cast<const Tensor&>(delivery.gradient));

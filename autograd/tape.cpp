@@ -86,6 +86,7 @@ Node& Tape::add_node(const char* op, std::span<const Var> inputs, Tensor&& value
   if (probe_ && copies_views()) n.value = n.value.contiguous();
   n.version = n.value.defined() ? n.value.version() : 0;
   ++size_;
+  if (probe_) probe_->recorded(n);
   return n;
 }
 

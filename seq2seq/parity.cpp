@@ -8,6 +8,7 @@
 #include "nn/optimizer.h"
 #include "nn/self_attention_layer.h"
 #include "seq2seq/model.h"
+#include "seq2seq/printable.h"
 #include "seq2seq/run.h"
 #include "tensor/safetensors.h"
 
@@ -51,6 +52,20 @@ class Recording {
       throw_error("{}: setting '{}' has the value {}", path_, key, all[key].dump());
     }
   }
+  // A size: nothing is made as large as the file says before it is known to hold as much.
+  i64 size(const char* key, i64 fallback) const {
+    constexpr i64 largest = 1 << 24;
+    const i64 value = config(key, fallback);
+    if (value < 0 || value > largest) throw_error("{}: setting '{}' is {}, not from 0 to {}", path_, key, value, largest);
+    return value;
+  }
+  void check_holds(nn::Module& model) const {
+    i64 held = 1 << 20;  // so many are nothing
+    for (const NamedTensor& one : file_.tensors)
+      if (one.name.starts_with("param/")) held += one.value.numel();
+    if (const i64 described = model.parameter_count(); described > held)
+      throw_error("{}: its settings describe {} parameters, which it does not hold", path_, described);
+  }
   std::string config(const char* key, const char* fallback) const { return config<std::string>(key, fallback); }
 
   bool is_f64() const { return dtype_ == DType::f64; }
@@ -67,6 +82,7 @@ class Recording {
       throw_error("{}: {} has shape {}, ours has {}", path_, name, expected->shape(), ours.shape());
     const std::vector<double> a = ours.to(DType::f64).to_vector<double>(), b = expected->to(DType::f64).to_vector<double>();
     const std::vector<bool> counted = counts.defined() ? counts.to_vector<bool>() : std::vector<bool>(a.size(), true);
+    if (counted.size() != a.size()) throw_error("{}: {} is not of the shape of its target", path_, name);
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (!counted[i]) continue;
       const double deviation = std::fabs(a[i] - b[i]) / std::max(1.0, std::fabs(b[i]));
@@ -220,7 +236,7 @@ Tensor real_tokens(const Recording& recording) {
 // A layer that looks at whole sequences, by the name of PyTorch's.
 void replay_layer(Recording& recording) {
   const std::string name = recording.config("layer", "");
-  const i64 width = recording.config("width", i64{0}), heads = recording.config("heads", i64{1});
+  const i64 width = recording.size("width", 0), heads = recording.size("heads", 1);
   const bool causal = recording.config("causal", false);
   const Tensor mask = real_tokens(recording);
   nn::Mode mode = nn::Mode::evaluation();
@@ -240,18 +256,19 @@ void replay_layer(Recording& recording) {
     };
     owner = std::move(layer);
   } else if (name == "TransformerEncoderLayer") {
-    auto layer = std::make_unique<nn::SelfAttentionLayer>(
-        root, "",
-        nn::SelfAttentionOptions{.width = width,
-                                 .heads = heads,
-                                 .feed_forward = recording.config("feed_forward", i64{0}),
-                                 .norm_first = recording.config("norm_first", false)});
+    auto layer =
+        std::make_unique<nn::SelfAttentionLayer>(root, "",
+                                                 nn::SelfAttentionOptions{.width = width,
+                                                                          .heads = heads,
+                                                                          .feed_forward = recording.size("feed_forward", 0),
+                                                                          .norm_first = recording.config("norm_first", false)});
     call = [&, &attention = *layer](const OpInputs& in) { return attention(in["x"], mask, causal, mode); };
     owner = std::move(layer);
   } else {
     throw_error("{}: there is no layer '{}'", recording.path(), name);
   }
   Generator generator;
+  recording.check_holds(*owner);
   nn::ParameterBlock block(*owner, recording.dtype(), generator, default_device());
   load(recording, block.parameters());
 
@@ -272,14 +289,18 @@ void replay_recurrent(Recording& recording) {
   const std::string cell_name = recording.config("cell", "");
   const auto cell = cells.find(cell_name);
   if (cell == cells.end()) throw_error("{}: there is no recurrent cell '{}'", recording.path(), cell_name);
-  const i64 layers = recording.config("num_layers", i64{1});
+  const i64 layers = recording.size("num_layers", 1);
   const bool bidirectional = recording.config("bidirectional", false);
-  const i64 hidden = recording.config("hidden_size", i64{0}), width = recording.config("input_size", i64{0});
+  const i64 hidden = recording.size("hidden_size", 0), width = recording.size("input_size", 0);
+
+  if (layers > static_cast<i64>(recording.tensors().size()))
+    throw_error("{}: it does not hold the weights of {} layers", recording.path(), layers);
 
   struct Root : nn::Module {};
   Root root;
   nn::Recurrent layer(root, "", cell->second, width, hidden, layers, bidirectional);
   Generator generator;
+  recording.check_holds(layer);
   nn::ParameterBlock block(layer, recording.dtype(), generator, default_device());
   load(recording, block.parameters());
 
@@ -307,10 +328,10 @@ Settings settings_of(const Recording& recording) {
   settings.tie_embeddings = recording.config("tie_embeddings", "none");
   settings.shared_vocabulary = settings.tie_embeddings == "all";
   settings.attention = recording.config("attention", "sdp");
-  settings.embedding = recording.config("emb", i64{0});
-  settings.hidden = recording.config("hidden", i64{0});
-  settings.decoder_hidden = recording.config("dec_hidden", i64{0});
-  settings.attention_dim = recording.config("attention_dim", i64{0});
+  settings.embedding = recording.size("emb", 0);
+  settings.hidden = recording.size("hidden", 0);
+  settings.decoder_hidden = recording.size("dec_hidden", 0);
+  settings.attention_dim = recording.size("attention_dim", 0);
   settings.dropout = 0;
   try {
     check_settings(settings);
@@ -330,8 +351,9 @@ Tensor real_positions(const Tensor& target, i64 width) {
 }
 
 void replay_seq2seq(Recording& recording) {
-  Seq2Seq model(settings_of(recording), recording.config("src_vocab", i64{0}), recording.config("tgt_vocab", i64{0}));
+  Seq2Seq model(settings_of(recording), recording.size("src_vocab", 0), recording.size("tgt_vocab", 0));
   Generator generator;
+  recording.check_holds(model);
   nn::ParameterBlock block(model, recording.dtype(), generator, default_device());
   load(recording, block.parameters());
 
@@ -363,7 +385,11 @@ void replay_seq2seq(Recording& recording) {
     return training.contains(key) && training[key].is_number() ? training[key].get<double>() : fallback;
   };
   nn::Adam adam(block);
-  const i64 steps = static_cast<i64>(number("steps", 5));
+  const double steps_given = number("steps", 5);
+  const i64 steps = recording.get("expect/losses").numel();
+  if (steps_given != static_cast<double>(steps) || steps > 1000)
+    throw_error("{}: {} steps of training and {} losses: both must be the same, and at most 1000", recording.path(),
+                steps_given, steps);
   std::vector<double> losses;
   for (i64 i = 0; i < steps; ++i) {
     const Var loss = forward(i == 0);
@@ -382,9 +408,7 @@ void replay_seq2seq(Recording& recording) {
     recording.compare("expect/after5/" + parameter->name, parameter->value, recording.training_tolerance());
 }
 
-}  // namespace
-
-ParityResult check_parity(const std::string& path, DType dtype) {
+ParityResult replay(const std::string& path, DType dtype) {
   Recording recording(path, dtype);
   const std::string kind = recording.result().kind;
   if (kind == "ops")
@@ -398,6 +422,12 @@ ParityResult check_parity(const std::string& path, DType dtype) {
   else
     throw_error("{}: recordings of kind '{}' are not known", path, kind);
   return recording.result();
+}
+
+}  // namespace
+
+ParityResult check_parity(const std::string& path, DType dtype) {
+  return with_printable_errors([&] { return replay(path, dtype); });
 }
 
 }  // namespace seqgrad::seq2seq

@@ -6,6 +6,7 @@
 
 #include "nn/averaging.h"
 #include "tensor/checksum.h"
+#include "tensor/memory_purpose.h"
 #include "tensor/safetensors.h"
 
 namespace seqgrad::seq2seq {
@@ -61,6 +62,7 @@ std::unique_ptr<Run> open_run(const std::string& folder) {
   if (!std::filesystem::is_directory(folder)) throw_error("{} is not a folder that 'seqgrad train' made", folder);
   const Settings settings = settings_from_toml(path_in(folder, "config.toml"));
   Language language = load_language(settings, folder);
+  const MemoryPurpose purpose("the model of " + folder, "it needs a machine with more");
   auto run = std::make_unique<Run>(settings, std::move(language.source), std::move(language.target),
                                    std::move(language.tokenizers), Run::Unread());
   load_weights(*run, path_in(folder, "model.safetensors"));

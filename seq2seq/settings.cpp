@@ -8,10 +8,13 @@
 
 #include "kernels/bf16.h"
 #include "kernels/error.h"
+#include "seq2seq/printable.h"
 #include "tensor/file.h"
 
 namespace seqgrad::seq2seq {
 namespace {
+
+constexpr i64 largest_width = 1 << 20;
 
 bool is_allowed(std::string_view value, std::string_view allowed) {
   while (!allowed.empty()) {
@@ -28,7 +31,7 @@ bool may_change(std::string_view name) {
   for (const char* free :
        {"train-source", "train-target", "valid-source", "valid-target", "spm-source-model", "spm-target-model", "epochs",
         "max-steps", "max-time", "patience", "average", "average-of", "keep-best", "keep-last", "checkpoint-every",
-        "checkpoint-seconds", "stop-on-save-failure", "threads"})
+        "checkpoint-seconds", "stop-on-save-failure", "detect-anomaly", "threads"})
     if (name == free) return true;
   return false;
 }
@@ -42,6 +45,10 @@ void check_settings(const Settings& settings) {
   const auto at_least = [](const char* name, double value, double low) {
     if (!(value >= low)) throw_error("{} is {}: it must be at least {}", name, value, low);
   };
+  // Far beyond any model; what is larger cannot be calculated with.
+  const auto at_most = [](const char* name, i64 value, i64 high) {
+    if (value > high) throw_error("{} is {}: it must be at most {}", name, value, high);
+  };
   const auto within_one = [](const char* name, double value) {
     if (!(value >= 0 && value < 1)) throw_error("{} is {}: it must be at least 0 and below 1", name, value);
   };
@@ -50,6 +57,11 @@ void check_settings(const Settings& settings) {
   at_least("decoder-hidden", static_cast<double>(settings.decoder_hidden), 0);
   at_least("attention-dim", static_cast<double>(settings.attention_dim), 0);
   at_least("layers", static_cast<double>(settings.layers), 1);
+  at_most("embedding", settings.embedding, largest_width);
+  at_most("hidden", settings.hidden, largest_width);
+  at_most("decoder-hidden", settings.decoder_hidden, largest_width);
+  at_most("attention-dim", settings.attention_dim, largest_width);
+  at_most("layers", settings.layers, 1000);
   at_least("min-frequency", static_cast<double>(settings.min_frequency), 1);
   at_least("vocabulary-size", static_cast<double>(settings.vocabulary_size), 0);
   if (settings.vocabulary_size > 0 && settings.vocabulary_size < 5)
@@ -144,7 +156,7 @@ Settings settings_from_toml(const std::string& path) {
   return settings;
 }
 
-void apply_toml(Settings& settings, const std::string& path) {
+static void apply_toml_file(Settings& settings, const std::string& path) {
   const std::string text = read_file(path);
   toml::table table;
   try {
@@ -180,6 +192,10 @@ void apply_toml(Settings& settings, const std::string& path) {
     const toml::node* node = table.get(message.substr(0, message.find(' ')));
     throw_error("{}{}: {}", path, node ? fmt::format(":{}", node->source().begin.line) : "", message);
   }
+}
+
+void apply_toml(Settings& settings, const std::string& path) {
+  with_printable_errors([&] { apply_toml_file(settings, path); });
 }
 
 // What translates Multi30k best: one vocabulary of pieces for both sides, whose embeddings are the output layer too, a readout

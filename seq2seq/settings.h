@@ -66,6 +66,7 @@ struct Settings {
   i64 checkpoint_every = 0;                // steps; 0: with each validation
   double checkpoint_seconds = 600;         // between checkpoints; 0: no limit
   bool stop_on_save_failure = false;
+  bool detect_anomaly = false;
   i64 seed = 1;
   i64 threads = 0;                // 0: all cores
   std::string precision = "f32";  // f32 | f64 | bf16 | tf32
@@ -159,6 +160,8 @@ void for_each_setting(S& s, F&& f) {
   f("checkpoint-every", s.checkpoint_every, "steps between checkpoints, besides that of each validation (0: no others)", "");
   f("checkpoint-seconds", s.checkpoint_seconds, "seconds without a checkpoint after which one is written (0: any number)", "");
   f("stop-on-save-failure", s.stop_on_save_failure, "end training when something cannot be written, and do not try again", "");
+  f("detect-anomaly", s.detect_anomaly,
+    "name the first operation whose value or gradient is not finite, even where the loss is; slower", "");
   f("seed", s.seed, "of initial weights, dropout and data order", "");
   f("threads", s.threads, "threads (0: all cores)", "");
   f("precision", s.precision,

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "autograd/anomaly.h"
 #include "kernels/threads.h"
 #include "seq2seq/bleu.h"
 #include "seq2seq/checkpoint.h"
@@ -15,6 +16,7 @@
 #include "seq2seq/text.h"
 #include "seq2seq/timing.h"
 #include "tensor/file.h"
+#include "tensor/memory_purpose.h"
 
 namespace seqgrad::seq2seq {
 namespace {
@@ -29,7 +31,9 @@ void write_metrics(const std::string& path, i64 step, const std::string& lines) 
     LineReader reader(path);
     for (std::string old; reader.next(old);) {
       const nlohmann::json json = nlohmann::json::parse(old, nullptr, false);
-      if (json.is_object() && json.value("step", i64{0}) < step) kept += old + "\n";
+      if (!json.is_object()) continue;
+      const auto at = json.find("step");
+      if (at == json.end() || !at->is_number() || at->get<double>() < static_cast<double>(step)) kept += old + "\n";
     }
   }
   write_file(path, kept + lines);
@@ -52,10 +56,9 @@ nlohmann::ordered_json to_json(const ValidationReport& report) {
   return json;
 }
 
-Parameter* first_non_finite(const nn::ParameterBlock& block, bool gradients) {
+Parameter* first_non_finite_parameter(const nn::ParameterBlock& block, bool gradients) {
   for (Parameter* parameter : block.parameters())
-    for (const double x : (gradients ? parameter->grad : parameter->value).to(DType::f64).to_vector<double>())
-      if (!std::isfinite(x)) return parameter;
+    if (!first_non_finite(gradients ? parameter->grad : parameter->value).empty()) return parameter;
   return nullptr;
 }
 
@@ -105,12 +108,18 @@ MatmulPrecision products_of(const Settings& settings) {
                                         : MatmulPrecision::highest;
 }
 
-StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batch> parts, i64 step, double learning_rate) {
-  const MatmulPrecisionScope products(products_of(run.settings));
+namespace {
+
+struct Gradients {
+  StepResult result;
+  Tensor scale;  // by which they are to be multiplied
+};
+
+Gradients forward_backward(Run& run, Tape& tape, std::span<const Batch> parts, i64 step) {
   run.block.zero_grad();
   StepResult result;
   for (const Batch& part : parts) result.tokens += part.target_tokens;
-  // What became of the step is asked at its end, when all of it has been asked for: a device is waited for once.
+  // What became of them is asked at the end, when all of it has been asked for: a device is waited for once.
   std::vector<Tensor> losses;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     tape.clear();
@@ -130,22 +139,53 @@ StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batc
     tape.backward(std::span(&loss, 1), std::span(&cotangent, 1), {.release_values = true});
   }
   const nn::ParameterBlock::Clip clip = run.block.clip(run.settings.clip);
-  adam.step(learning_rate, clip.scale);  // changes nothing where the norm is not finite
   result.gradient_norm = clip.norm.item();
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double loss = losses[i].item();
-    if (!std::isfinite(loss)) {
-      const Parameter* parameter = first_non_finite(run.block, false);
-      throw_failure("the loss is {} at step {}{}: lower --learning-rate or --clip", std::fabs(loss), step + 1,
-                    parameter ? fmt::format(" (first non-finite parameter: {})", parameter->name) : "");
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    result.loss += static_cast<double>(parts[i].target_tokens) / static_cast<double>(result.tokens) * losses[i].item();
+  return {result, clip.scale};
+}
+
+// The same, and the operation whose value or gradient is the first that is not finite ends it with an Error.
+Gradients watched_forward_backward(Run& run, std::span<const Batch> parts, i64 step) {
+  AnomalyProbe probe;
+  Tape tape;
+  tape.set_probe(&probe);
+  return forward_backward(run, tape, parts, step);
+}
+
+// Says which parameter and which operation was the first. A step can be done again, for all that is random in it is counted.
+[[noreturn]] void throw_not_finite(Run& run, std::span<const Batch> parts, i64 step, const StepResult& result) {
+  const bool loss = !std::isfinite(result.loss);
+  const Parameter* parameter = first_non_finite_parameter(run.block, !loss);
+  std::string where;
+  if (parameter) where = (loss ? "first non-finite parameter: " : "first in ") + parameter->name;
+  try {
+    if (!loss || !parameter) watched_forward_backward(run, parts, step);
+  } catch (const Error& error) {
+    where += (where.empty() ? "" : "; ") + std::string(error.what());
+  }
+  throw_failure("the {} at step {}{}: lower --learning-rate or --clip",
+                loss ? fmt::format("loss is {}", std::fabs(result.loss)) : "gradient is not finite", step + 1,
+                where.empty() ? "" : fmt::format(" ({})", where));
+}
+
+}  // namespace
+
+StepResult train_step(Run& run, nn::Adam& adam, Tape& tape, std::span<const Batch> parts, i64 step, double learning_rate) {
+  const MatmulPrecisionScope products(products_of(run.settings));
+  Gradients gradients;
+  if (run.settings.detect_anomaly) {
+    try {
+      gradients = watched_forward_backward(run, parts, step);
+    } catch (const Error& error) {
+      throw Error(error.kind(), fmt::format("at step {}: {}", step + 1, error.what()));
     }
-    result.loss += static_cast<double>(parts[i].target_tokens) / static_cast<double>(result.tokens) * loss;
+  } else {
+    gradients = forward_backward(run, tape, parts, step);
   }
-  if (!std::isfinite(result.gradient_norm)) {
-    const Parameter* parameter = first_non_finite(run.block, true);
-    throw_failure("the gradient is not finite at step {}{}: lower --learning-rate or --clip", step + 1,
-                  parameter ? fmt::format(" (first in {})", parameter->name) : "");
-  }
+  const StepResult& result = gradients.result;
+  if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) throw_not_finite(run, parts, step, result);
+  adam.step(learning_rate, gradients.scale);
   return result;
 }
 
@@ -303,6 +343,9 @@ void Training::step() {
   for (const auto& rows : split_batch(batches_[static_cast<std::size_t>(progress_.batch)], size, lengths_))
     parts.push_back(make_batch(data_.train, rows));
   const double learning_rate = learning_rate_of(settings_).at(progress_.step + 1, progress_.plateau.factor);
+  const MemoryPurpose purpose(fmt::format("a training step on {} pairs of up to {} and {} tokens", parts[0].size,
+                                          parts[0].source_length, parts[0].target_length),
+                              "lower --batch or --batch-tokens, or set --max-length");
   const StepResult result = train_step(run_, adam_, tape_, parts, progress_.step, learning_rate);
   ++progress_.step;
   ++progress_.batch;
@@ -359,6 +402,7 @@ Training::Measured Training::measure() const {
 }
 
 void Training::validate() {
+  const MemoryPurpose purpose("a validation", "lower --batch");
   tape_.clear();
   const auto start = Clock::now();
   if (average_) average_->exchange();
@@ -533,6 +577,7 @@ TrainingEnd Training::finish(TrainingEnd::Reason reason) {
 }  // namespace
 
 TrainingEnd Trainer::train(Run& run, const TrainingData& data, const std::string& folder, bool resume) const {
+  const MemoryPurpose purpose("the optimiser's moments, as large as the weights", "lower --embedding, --hidden or --layers");
   Training training(*this, run, data, folder);
   if (resume) training.resume();
   return training.train();
@@ -552,6 +597,7 @@ Prepared prepare(const Settings& settings, const std::string& folder) {
   needed(settings.train_target, "train-target");
   needed(settings.valid_source, "valid-source");
   needed(settings.valid_target, "valid-target");
+  const MemoryPurpose for_text("the text and its vocabularies", "train on less of it");
   const ParallelText text = read_parallel_text(settings.train_source, settings.train_target);
   const ParallelText valid_text = read_parallel_text(settings.valid_source, settings.valid_target);
   Language language;
@@ -566,6 +612,8 @@ Prepared prepare(const Settings& settings, const std::string& folder) {
   for (const std::size_t line : valid.lines) prepared.data.valid_references.push_back(valid_text.target[line]);
   prepared.left_out = train.left_out;
   prepared.valid_left_out = valid.left_out;
+  const MemoryPurpose for_weights("the weights and gradients of the model",
+                                  "lower --embedding, --hidden, --layers or --vocabulary-size");
   prepared.run = std::make_unique<Run>(settings, std::move(language.source), std::move(language.target), tokenizers);
   return prepared;
 }

@@ -1,6 +1,7 @@
 #include "tensor/storage.h"
 
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <array>
@@ -8,7 +9,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +21,7 @@
 
 #include "kernels/cuda.h"
 #include "kernels/error.h"
+#include "tensor/memory_purpose.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SEQGRAD_NO_CACHE  // every tensor its own allocation, so that a read past its end is seen
@@ -179,7 +183,21 @@ class Heap {
   std::size_t held_free_ = 0;
 };
 
+// What the machine has, or a container may use. The system gives out address space beyond it, and kills whoever touches it.
+std::size_t memory_of_machine() {
+  struct sysinfo info;
+  std::size_t bytes = std::numeric_limits<std::size_t>::max();
+  if (::sysinfo(&info) == 0) bytes = (std::size_t{info.totalram} + info.totalswap) * info.mem_unit;
+  for (const char* file : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"})
+    if (std::size_t limit = 0; std::ifstream(file) >> limit) bytes = std::min(bytes, limit);  // it may also say "max"
+  return bytes;
+}
+
 constinit std::atomic<bool> shelves_allowed{caching};
+
+struct NoBlock {
+  std::size_t capacity;
+};
 
 // What all threads share, under a lock. Blocks on a thread's shelves count as given out here.
 class Cache {
@@ -192,7 +210,7 @@ class Cache {
     }
     const std::size_t capacity = round_up(bytes + header, 4096) - header;
     bool fresh = false;
-    void* const block = heap_.take(header + capacity, fresh);
+    void* const block = is_beyond_machine(capacity) ? nullptr : heap_.take(header + capacity, fresh);
     return hand_out(block, capacity, fresh);
   }
 
@@ -276,12 +294,16 @@ class Cache {
 
   Storage* from_system(std::size_t capacity) {
     void* block = nullptr;
-    if (posix_memalign(&block, alignment, is_tiny(capacity) ? alignment : header + capacity) != 0) block = nullptr;
+    if (is_beyond_machine(capacity) ||
+        posix_memalign(&block, alignment, is_tiny(capacity) ? alignment : header + capacity) != 0)
+      block = nullptr;
     return hand_out(block, capacity, true);
   }
 
+  bool is_beyond_machine(std::size_t capacity) const { return capacity > machine_ - std::min(machine_, statistics_.in_use); }
+
   Storage* hand_out(void* block, std::size_t capacity, bool fresh) {
-    if (!block) throw_failure("out of memory: a tensor of {} bytes was asked for", capacity);
+    if (!block) throw NoBlock{capacity};
     statistics_.system_calls += fresh;
     statistics_.in_use += capacity;
     note_peak();
@@ -316,6 +338,7 @@ class Cache {
   std::array<Shelf, SizeClass::count> small_;
   std::size_t small_cached_ = 0;
   std::size_t limit_ = std::size_t{1} << 30;
+  const std::size_t machine_ = memory_of_machine();
   std::vector<std::unique_ptr<Shelves>> shelves_;
   MemoryStatistics statistics_;
 };
@@ -390,7 +413,11 @@ static Storage* take_on_device(std::size_t bytes) {
 }
 
 StorageRef::StorageRef(std::size_t bytes, Device device) {
-  storage_ = device == Device::cpu ? take(bytes) : take_on_device(bytes);
+  try {
+    storage_ = device == Device::cpu ? take(bytes) : take_on_device(bytes);
+  } catch (const NoBlock& none) {  // the message asks how much is in use, which takes the lock
+    throw_error("{}", out_of_memory(none.capacity));
+  }
   storage_->references.store(1, std::memory_order_relaxed);
 }
 

@@ -7,6 +7,7 @@
 
 #include "kernels/error.h"
 #include "kernels/threads.h"
+#include "tensor/memory_purpose.h"
 #include "tensor/tensor.h"
 #include "tools/console.h"
 
@@ -147,7 +148,7 @@ int run_program(const std::string& name, const std::string& description, const s
   } catch (const seqgrad::Error& error) {
     return fail(error.exit_status(), error.what());
   } catch (const std::bad_alloc&) {
-    return fail(1, "out of memory");
+    return fail(2, out_of_memory());
   } catch (const std::exception& error) {
     return fail(1, error.what());
   }

@@ -9,6 +9,7 @@
 #include "seq2seq/alignment_file.h"
 #include "seq2seq/search.h"
 #include "seq2seq/word_alignment.h"
+#include "tensor/memory_purpose.h"
 #include "tools/commands.h"
 #include "tools/console.h"
 #include "tools/line_queue.h"
@@ -102,6 +103,7 @@ void Translate::run() {
   LineQueue input(most);
   // And of long sources fewer at once, whose attention weights grow with their squares.
   constexpr double most_weights = 32e6;
+  const MemoryPurpose purpose("a batch of translations", "lower --batch, --beam, --max-length or --max-source-length");
   for (std::vector<std::string> lines; input.take(lines, most);) {
     std::size_t begin = 0;
     while (begin < lines.size()) {

@@ -196,6 +196,19 @@ TEST_CASE("what no recording is, or none that is known here, is refused by name"
   CHECK(config(gru, "\"bidirectional\": false", "\"bidirectional\": 0") == copy + ": setting 'bidirectional' has the value 0");
   CHECK(config(gru, "\"hidden_size\": 4", "\"hidden_size\": 5") ==
         copy + ": param/weight_ih_l0 has shape (12, 3), the model needs (15, 3)");
+  CHECK(config(gru, "\"hidden_size\": 4", "\"hidden_size\": 10000000000") ==
+        copy + ": setting 'hidden_size' is 10000000000, not from 0 to 16777216");
+  CHECK(config(gru, "\"hidden_size\": 4", "\"hidden_size\": 16777216") ==
+        copy + ": its settings describe 844425181790208 parameters, which it does not hold");
+  CHECK(config(gru, "\"hidden_size\": 4", "\"hidden_size\": -1") ==
+        copy + ": setting 'hidden_size' is -1, not from 0 to 16777216");
+  CHECK(config(gru, "\"num_layers\": 1", "\"num_layers\": 9999999") ==
+        copy + ": it does not hold the weights of 9999999 layers");
+  CHECK(config(model, "\"steps\": 5", "\"steps\": 1e99") ==
+        copy + ": 1e+99 steps of training and 5 losses: both must be the same, and at most 1000");
+  CHECK(config(model, "\"src_vocab\": 13", "\"src_vocab\": 99999999") ==
+        copy + ": setting 'src_vocab' is 99999999, not from 0 to 16777216");
+  CHECK(config(model, "\"hidden\": 6", "\"hidden\": 2000000") == copy + ": hidden is 2000000: it must be at most 1048576");
   CHECK(config(gru, "\"num_layers\": 1", "\"num_layers\": 2") ==
         copy + ": param/weight_ih_l1 is missing: the file belongs to another model");
   CHECK(config(model, "\"sdp\"", "\"cosine\"").starts_with(copy + ": attention is 'cosine': it must be one of none|mean|sdp|"));

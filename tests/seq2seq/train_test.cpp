@@ -726,7 +726,8 @@ TEST_CASE("training that diverges fails by step, and leaves the files of the epo
   } all[] = {
       {1e38,
        "the loss is nan at step 2 (first non-finite parameter: encoder.embedding.weight): lower --learning-rate or --clip"},
-      {1e18, "the loss is inf at step 2: lower --learning-rate or --clip"},
+      {1e18,
+       "the loss is inf at step 2 ([linear_cross_entropy] its value is not finite: inf): lower --learning-rate or --clip"},
       {1e10, "the validation perplexity is inf after epoch 1, at step 10: lower --learning-rate or --clip"},
   };
   for (const auto& one : all) {
@@ -754,6 +755,59 @@ TEST_CASE("training that diverges fails by step, and leaves the files of the epo
     CHECK(message.find(one.learning_rate < 1e15 ? "after epoch 2, at step 20" : "at step 12") != message.npos);
     CHECK(files() == before);
   }
+}
+
+TEST_CASE("an operation that goes wrong is named with its step, and the option finds it where the loss is finite") {
+  Task task(small(1));
+  nn::Adam adam(task.run.block);
+  Tape tape;
+  const Batch batch = make_batch(task.data.train, {0, 1});
+  const auto failure = [&](bool watch) {
+    task.run.settings.detect_anomaly = watch;
+    return failure_of([&] { train_step(task.run, adam, tape, batch, 4); });
+  };
+  const auto parameter = [&](const std::string& name) {
+    for (const Parameter* one : task.run.block.parameters())
+      if (one->name == name) return one->value;
+    throw_error("no {}", name);
+  };
+  // Logits of 1e38 times 1e38.
+  const Tensor weight = parameter("decoder.out.weight"), kept = weight.clone();
+  weight.fill(3e38);
+  CHECK(failure(false).first ==
+        "the loss is nan at step 5 ([linear_cross_entropy] its value is not finite: nan): lower --learning-rate or --clip");
+  CHECK(failure(true).first == "at step 5: [linear_cross_entropy] its value is not finite: nan");
+  CHECK(failure(true).second);
+  weight.copy_from(kept);
+  const Tensor embedding = parameter("encoder.embedding.weight");
+  const Tensor word = embedding.select(0, batch.source[0]);
+  word.fill(std::numeric_limits<double>::quiet_NaN());
+  CHECK(failure(false).first ==
+        "the loss is nan at step 5 (first non-finite parameter: encoder.embedding.weight): lower --learning-rate or --clip");
+  CHECK(failure(true).first.starts_with(
+      "at step 5: [embedding] it reads encoder.embedding.weight, which is not finite: nan at ("));
+}
+
+TEST_CASE("looking for anomalies finds none in a training of any kind, and learns the same") {
+  for (const char* attention : {"none", "mean", "sdp", "bahdanau", "luong_general"})
+    for (const char* cell : {"gru", "lstm", "rnn"}) {
+      CAPTURE(attention);
+      CAPTURE(cell);
+      Settings settings = small(1);
+      settings.attention = attention;
+      settings.cell = cell;
+      settings.precision = "f64";
+      settings.teacher_forcing = 0.7;
+      settings.max_steps = 3;
+      Task plain(settings);
+      settings.detect_anomaly = true;
+      Task watched(settings);
+      for (Task* task : {&plain, &watched}) task->train("");
+      const auto a = plain.run.block.values().to_vector<double>(), b = watched.run.block.values().to_vector<double>();
+      double worst = 0;
+      for (std::size_t i = 0; i < a.size(); ++i) worst = std::max(worst, std::fabs(a[i] - b[i]));
+      CHECK(worst < 1e-9);
+    }
 }
 
 TEST_CASE("text is prepared once, and a resumed run takes its own vocabulary") {

@@ -324,3 +324,25 @@ TEST_CASE("a learning rate that is far too high fails at its step, and the last 
   CHECK(outcome.out == "");
   CHECK(saved_step(run) % 5 == 0);
 }
+
+TEST_CASE("more memory than there is ends in one line that says what it was for and what to do") {
+  const TemporaryFolder folder;
+  const auto last = [](const Outcome& outcome) {
+    CHECK(outcome.status == 2);
+    return last_line(outcome.err);
+  };
+  // More than any machine has.
+  const std::string line = last(seqgrad_program(arguments(folder / "large", {"--hidden", "1000000"})));
+  CHECK(line.starts_with("seqgrad: out of memory: "));
+  CHECK(line.find(" more bytes for the weights and gradients of the model, with ") != std::string::npos);
+  CHECK(line.ends_with(" in use: lower --embedding, --hidden, --layers or --vocabulary-size\n"));
+  // More than this process may have. AddressSanitizer needs its own share.
+  const auto limited = [] {
+    const rlimit small{std::size_t{400} << 20, std::size_t{400} << 20};
+    ::setrlimit(RLIMIT_AS, &small);
+  };
+  const std::string step =
+      last(seqgrad_program(arguments(folder / "batch", {"--batch", "400", "--hidden", "1500"}), "", limited));
+  CHECK(step.find("seqgrad: out of memory: ") == 0);
+  CHECK(step.find(": lower --") != std::string::npos);
+}
