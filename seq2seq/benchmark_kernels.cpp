@@ -435,6 +435,7 @@ std::vector<SmallProduct> bench_small_products() {
     for (const auto& [m, n, k] : std::vector<std::array<i64, 3>>{{1, 512, 512},
                                                                  {4, 512, 512},
                                                                  {16, 16, 16},
+                                                                 {25, 25, 25},
                                                                  {32, 32, 32},
                                                                  {32, 64, 128},
                                                                  {64, 64, 64},

@@ -173,8 +173,10 @@ static void apply_toml_file(Settings& settings, const std::string& path) {
       if (key.str() != name) return;
       known = true;
       using T = std::decay_t<decltype(value)>;
-      const auto read = node.template value<T>();
-      if (!read || (std::is_same_v<T, bool> && !node.is_boolean()) || (std::is_same_v<T, i64> && !node.is_integer()))
+      // value() would make whole numbers of others, even where they are out of range.
+      const bool other = (std::is_same_v<T, bool> && !node.is_boolean()) || (std::is_same_v<T, i64> && !node.is_integer());
+      const auto read = other ? std::nullopt : node.template value<T>();
+      if (!read)
         throw_error("{}:{}: {} needs {}", path, line, name,
                     std::is_same_v<T, bool>          ? "true or false"
                     : std::is_same_v<T, i64>         ? "a whole number"

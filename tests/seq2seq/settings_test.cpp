@@ -202,6 +202,7 @@ TEST_CASE("a wrong file is refused by line") {
        ":1: attention is 'a\\x0ab': it must be one of none|mean|sdp|bahdanau|luong_dot|luong_general"},
       {"hidden = \"8\"\n", ":1: hidden needs a whole number"},
       {"seed = 1\nhidden = 8.0\n", ":2: hidden needs a whole number"},
+      {"hidden = 1e23\n", ":1: hidden needs a whole number"},
       {"hidden = true\n", ":1: hidden needs a whole number"},
       {"hidden = [8]\n", ":1: hidden needs a whole number"},
       {"hidden.width = 8\n", ":1: hidden needs a whole number"},
