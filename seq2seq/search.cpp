@@ -24,8 +24,10 @@ void check_search(const SearchOptions& o) {
   at_least("top-k", o.top_k, 0);
   if (!(o.length_penalty >= 0 && std::isfinite(o.length_penalty)))
     throw_error("length-penalty is {}: it must be at least 0", o.length_penalty);
-  if (!(o.temperature >= 0 && std::isfinite(o.temperature)))
-    throw_error("sample is {}: it must be a temperature of at least 0", o.temperature);
+  // Below, log-probabilities divided by it are beyond f32.
+  constexpr double least_temperature = 1e-30;
+  if (!((o.temperature == 0 || o.temperature >= least_temperature) && std::isfinite(o.temperature)))
+    throw_error("sample is {}: it must be a temperature of at least {}, or 0", o.temperature, least_temperature);
   if (o.temperature > 0 && o.beam > 1) throw_error("sample and a beam of {} exclude each other", o.beam);
   if (o.temperature == 0 && o.nbest > o.beam) throw_error("nbest is {}: it must be at most the beam, {}", o.nbest, o.beam);
 }

@@ -93,7 +93,11 @@ void check_settings(const Settings& settings) {
   at_least("threads", static_cast<double>(settings.threads), 0);
   at_least("seed", static_cast<double>(settings.seed), 0);
   at_least("clip", settings.clip, 0);
-  if (!(settings.learning_rate > 0)) throw_error("learning-rate is {}: it must be above 0", settings.learning_rate);
+  if (!(settings.learning_rate > 0 && std::isfinite(settings.learning_rate)))
+    throw_error("learning-rate is {}: it must be a number above 0", settings.learning_rate);
+  if (settings.min_learning_rate > settings.learning_rate)
+    throw_error("min-learning-rate is {}: it must be at most the learning-rate, {}", settings.min_learning_rate,
+                settings.learning_rate);
   if (!(settings.decay > 0 && settings.decay <= 1))
     throw_error("decay is {}: it must be above 0 and at most 1", settings.decay);
   if (!(settings.eps > 0)) throw_error("eps is {}: it must be above 0", settings.eps);

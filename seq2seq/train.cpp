@@ -318,7 +318,8 @@ std::optional<TrainingEnd::Reason> Training::end_reached() const {
   if (progress_.epoch >= settings_.epochs) return epochs;
   if (settings_.max_steps > 0 && progress_.step >= settings_.max_steps) return steps;
   if (settings_.patience > 0 && progress_.stalled >= settings_.patience) return patience;
-  if (settings_.max_time > 0 && seconds_since(start_) >= settings_.max_time) return time;
+  // After one step at least: there is nothing to validate before.
+  if (settings_.max_time > 0 && steps_ > 0 && seconds_since(start_) >= settings_.max_time) return time;
   return {};
 }
 

@@ -91,6 +91,7 @@ void ExperimentCommand::run() {
   options.check_device();
   complete_plan();
   const std::vector<PlannedRun> runs = planned_runs(plan);
+  if (holds_run(plan.folder)) throw_error("{} holds a run: choose another --out", plan.folder);
   check_writable(plan.folder);
   for (const PlannedRun& planned : runs) check_folder(planned);
   set_threads(static_cast<int>(plan.settings.threads));

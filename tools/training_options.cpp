@@ -1,6 +1,7 @@
 #include "tools/training_options.h"
 
 #include "kernels/error.h"
+#include "seq2seq/train.h"
 #include "tools/program.h"
 
 namespace seqgrad::tools {
@@ -44,6 +45,7 @@ Settings TrainingOptions::settings() const {
   if (!config_.empty()) apply_toml(all, config_);
   given_.apply(all);
   check_settings(all);
+  products_of(all);  // refuses what the device cannot
   if (all.epochs == 0) throw_error("epochs is 0: it must be at least 1");
   return all;
 }

@@ -426,7 +426,10 @@ TEST_CASE("options outside their domain") {
   CHECK(complaint([](SearchOptions& o) { o.min_length = -1; }) == "min-length is -1: it must be at least 0");
   CHECK(complaint([](SearchOptions& o) { o.top_k = -1; }) == "top-k is -1: it must be at least 0");
   CHECK(complaint([](SearchOptions& o) { o.length_penalty = -0.5; }) == "length-penalty is -0.5: it must be at least 0");
-  CHECK(complaint([](SearchOptions& o) { o.temperature = NAN; }) == "sample is nan: it must be a temperature of at least 0");
+  CHECK(complaint([](SearchOptions& o) { o.temperature = NAN; }) ==
+        "sample is nan: it must be a temperature of at least 1e-30, or 0");
+  CHECK(complaint([](SearchOptions& o) { o.temperature = 1e-39; }) ==
+        "sample is 1e-39: it must be a temperature of at least 1e-30, or 0");
   CHECK(complaint([](SearchOptions& o) {
           o.temperature = 1;
           o.beam = 2;

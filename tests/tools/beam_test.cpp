@@ -189,6 +189,6 @@ TEST_CASE("options of a search that cannot be") {
   CHECK(complaint({"--max-length", "3", "--min-length", "4"}) ==
         "seqgrad: min-length is 4: it must be at most the max-length, 3\n");
   CHECK(complaint({"--sample", "1", "--beam", "3"}) == "seqgrad: sample and a beam of 3 exclude each other\n");
-  CHECK(complaint({"--sample", "-1"}) == "seqgrad: sample is -1: it must be a temperature of at least 0\n");
+  CHECK(complaint({"--sample", "-1"}) == "seqgrad: sample is -1: it must be a temperature of at least 1e-30, or 0\n");
   CHECK(complaint({"--top-k", "5"}) == "seqgrad: --top-k chooses among samples: add --sample 1\n");
 }

@@ -124,5 +124,8 @@ TEST_CASE("what an experiment needs, in one line") {
   CHECK(complaint(arguments(folder / "e", {"--test-reference", small_corpus() / "train.en"})) ==
         "seqgrad: " + (small_corpus() / "test.de") + " has 40 lines but " + (small_corpus() / "train.en") +
             " has 400: a source and its reference must match line by line\n");
+  CHECK(complaint(arguments(folder / "e", {"--precision", "tf32"})) ==
+        "seqgrad: precision is 'tf32', which only a CUDA device has: add --device cuda, or choose bf16 or f32\n");
   CHECK_FALSE(std::filesystem::exists(folder / "e"));
+  CHECK(complaint(arguments(small_run())) == "seqgrad: " + small_run() + " holds a run: choose another --out\n");
 }
