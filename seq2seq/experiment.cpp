@@ -4,7 +4,6 @@
 #include <cmath>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <sstream>
 
 #include "kernels/error.h"
@@ -131,16 +130,6 @@ std::optional<RunResult> read_result(const ExperimentPlan& plan, const PlannedRu
 }
 
 // ---- the comparison ----------------------------------------------------------------------------------------------------
-
-Spread spread(const std::vector<double>& values) {
-  const double n = static_cast<double>(values.size());
-  Spread result;
-  result.mean = std::accumulate(values.begin(), values.end(), 0.0) / n;
-  double squares = 0;
-  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
-  result.deviation = std::sqrt(squares / (n - 1));
-  return result;
-}
 
 Spread VariantResult::over_runs(double (*of)(const RunResult&)) const {
   std::vector<double> values;

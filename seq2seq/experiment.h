@@ -66,11 +66,6 @@ std::optional<RunResult> read_result(const ExperimentPlan& plan, const PlannedRu
 
 // ---- the comparison ----------------------------------------------------------------------------------------------------
 
-struct Spread {
-  double mean = 0, deviation = 0;  // the deviation that of a sample: of one value it is not a number
-};
-Spread spread(const std::vector<double>& values);
-
 struct VariantResult {
   std::string name;
   std::vector<RunResult> runs;  // by seed

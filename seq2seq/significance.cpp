@@ -129,6 +129,16 @@ Comparison paired_randomization(const Measured& baseline, const Measured& system
   return comparison;
 }
 
+Spread spread(const std::vector<double>& values) {
+  const double n = static_cast<double>(values.size());
+  Spread result;
+  result.mean = mean(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  result.deviation = std::sqrt(squares / (n - 1));
+  return result;
+}
+
 PairedTest paired_t_test(const std::vector<double>& baseline, const std::vector<double>& system) {
   if (baseline.size() != system.size())
     throw_error("[significance] the baseline has {} values, the system {}", baseline.size(), system.size());
@@ -137,10 +147,9 @@ PairedTest paired_t_test(const std::vector<double>& baseline, const std::vector<
   const double n = static_cast<double>(test.pairs);
   std::vector<double> differences;
   for (std::size_t i = 0; i < baseline.size(); ++i) differences.push_back(system[i] - baseline[i]);
-  test.mean = mean(differences);
-  double squares = 0;
-  for (const double one : differences) squares += (one - test.mean) * (one - test.mean);
-  test.deviation = std::sqrt(squares / (n - 1));
+  const Spread of = spread(differences);
+  test.mean = of.mean;
+  test.deviation = of.deviation;
   test.t = test.mean == 0 && test.deviation == 0 ? 0 : test.mean / (test.deviation / std::sqrt(n));
   test.p_value = test.pairs < 2 ? std::numeric_limits<double>::quiet_NaN() : student_p_value(test.t, test.pairs - 1);
   return test;

@@ -37,6 +37,11 @@ struct Comparison {
 Comparison paired_bootstrap(const Measured& baseline, const Measured& system, i64 trials = 1000, u64 seed = 12345);
 Comparison paired_randomization(const Measured& baseline, const Measured& system, i64 trials = 10000, u64 seed = 12345);
 
+struct Spread {
+  double mean = 0, deviation = 0;  // the deviation that of a sample: of one value it is not a number
+};
+Spread spread(const std::vector<double>& values);
+
 // Student's t-test of pairs, such as two systems trained from the same seeds: whether the differences' mean is other than 0,
 // the differences being taken as normal. Two-sided.
 struct PairedTest {

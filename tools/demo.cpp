@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <numeric>
 
@@ -11,6 +10,7 @@
 #include "seq2seq/demo_corpus.h"
 #include "seq2seq/report.h"
 #include "seq2seq/text.h"
+#include "seq2seq/timing.h"
 #include "tensor/file.h"
 #include "tools/commands.h"
 #include "tools/console.h"
@@ -136,7 +136,7 @@ void Demo::run() const {
   print("Model: bidirectional GRU encoder, scaled dot-product attention, GRU decoder; {} parameters, {} threads\n\n",
         run.model.parameter_count(), threads());
   flush_results();
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Progress progress(settings);
   Trainer trainer;
   i64 trained = 0;
@@ -148,7 +148,7 @@ void Demo::run() const {
     if (report.validation_perplexity < good_enough_perplexity) run.settings.epochs = report.epoch;  // enough
   };
   trainer.train(run, prepared.data, out);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds = seconds_since(start);
   load_weights(run, path_in(out, "model.safetensors"));
 
   const std::vector<Judged> all = translate_all(run, corpus.test);

@@ -41,10 +41,11 @@ void ExperimentCommand::complete_plan() {
       throw_error("--{} is missing: give the test text, or --preset with --data",
                   file == &plan.test_source ? "test-source" : "test-reference");
   }
+  const std::size_t a = read_lines(plan.test_source).size();
   for (const i64 line : sentences)
-    if (const i64 last = static_cast<i64>(read_lines(plan.test_source).size()); line < 1 || line > last)
-      throw_error("sentences names line {}, but {} has lines 1 to {}", line, plan.test_source, last);
-  if (const auto a = read_lines(plan.test_source).size(), b = read_lines(plan.test_reference).size(); a != b)
+    if (line < 1 || line > static_cast<i64>(a))
+      throw_error("sentences names line {}, but {} has lines 1 to {}", line, plan.test_source, a);
+  if (const std::size_t b = read_lines(plan.test_reference).size(); a != b)
     throw_error("{} has {} lines but {} has {}: a source and its reference must match line by line", plan.test_source, a,
                 plan.test_reference, b);
   else if (a == 0)
