@@ -4,6 +4,7 @@
 #include <typeinfo>
 
 #include "kernels/error.h"
+#include "seq2seq/random.h"
 #include "seq2seq/spm.h"
 #include "seq2seq/text.h"
 
@@ -64,6 +65,27 @@ Language make_language(const Settings& settings, const Tokenizers& tokenizers, c
     return {tokenizers, both, both};
   }
   return {tokenizers, vocabulary_of(settings, *tokenizers.source, source), vocabulary_of(settings, *tokenizers.target, target)};
+}
+
+std::function<std::vector<EncodedPair>(u64 epoch)> draw_pairs(const Settings& settings, const ParallelText& text,
+                                                              const std::vector<std::size_t>& lines, const Language& language) {
+  std::vector<std::string> source, target;
+  for (const std::size_t line : lines) {
+    source.push_back(text.source[line]);
+    target.push_back(text.target[line]);
+  }
+  return [=, alpha = settings.spm_alpha, seed = static_cast<u64>(settings.seed)](u64 epoch) {
+    SplitMix64 seeds(seed, epoch);
+    const auto side = [&](const TokenizerPointer& tokenizer, const std::vector<std::string>& sentences) {
+      return dynamic_cast<const SpmTokenizer&>(*tokenizer).draw(sentences, alpha, seeds.next());
+    };
+    const auto sources = side(language.tokenizers.source, source), targets = side(language.tokenizers.target, target);
+    std::vector<EncodedPair> pairs;
+    pairs.reserve(sources.size());
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      pairs.push_back(encode_pair({sources[i], targets[i]}, language.source, language.target));
+    return pairs;
+  };
 }
 
 bool same_tokenizers(const Tokenizers& a, const Tokenizers& b) {

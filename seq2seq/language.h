@@ -2,6 +2,7 @@
 // text when training starts, kept in the run's folder. Thread-safe: functions without state.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "seq2seq/corpus.h"
@@ -24,6 +25,10 @@ void save_language(const Language& language, const std::string& folder);
 // Errors: "runs/a/spm.source.model and runs/a/vocab.source do not belong together";
 // "runs/a/vocab.source and runs/a/vocab.target differ, but the run has one vocabulary for both".
 Language load_language(const Settings& settings, const std::string& folder);
+
+// For training's epochs: these lines of the text in the tokens that --spm-alpha draws. The tokenizers must be spm.
+std::function<std::vector<EncodedPair>(u64 epoch)> draw_pairs(const Settings& settings, const ParallelText& text,
+                                                              const std::vector<std::size_t>& lines, const Language& language);
 
 // Whether any text has the same tokens by both.
 bool same_tokenizers(const Tokenizers& a, const Tokenizers& b);

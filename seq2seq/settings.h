@@ -32,6 +32,7 @@ struct Settings {
   std::string spm_type = "unigram";  // unigram | bpe
   std::string spm_source_model = {}, spm_target_model = {};
   double character_coverage = 1;  // of spm
+  double spm_alpha = 0;           // 0: training reads the best pieces, else ones drawn anew for each epoch
   i64 vocabulary_size = 0;        // tokens, the four specials among them; 0: no limit, or 8000 for spm
   i64 min_frequency = 2;          // not of spm
   bool shared_vocabulary = false;
@@ -116,6 +117,11 @@ void for_each_setting(S& s, F&& f) {
   f("spm-source-model", s.spm_source_model, "SentencePiece's model of the source side, instead of learning one", "");
   f("spm-target-model", s.spm_target_model, "the same of the target side", "");
   f("character-coverage", s.character_coverage, "share of the text's characters that SentencePiece writes; the rest is <unk>",
+    "");
+  f("spm-alpha", s.spm_alpha,
+    "cut training's words into pieces anew in every epoch (0: never): of bpe the probability of leaving out a merge, as 0.1; "
+    "of "
+    "unigram the exponent of a cut's probability, as 0.2",
     "");
   f("vocabulary-size", s.vocabulary_size,
     "tokens of a vocabulary at most, or of spm exactly (0: no limit; of spm 8000, or fewer where the text has fewer)", "");

@@ -5,9 +5,11 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <future>
 #include <unordered_map>
 
 #include "kernels/error.h"
+#include "seq2seq/random.h"
 #include "seq2seq/spm_check.h"
 #include "seq2seq/text.h"
 #include "tensor/file.h"
@@ -176,6 +178,21 @@ std::vector<std::string> SpmTokenizer::cut(std::string_view line, std::vector<Wo
   }
   *words = words_at(line, spans);
   return tokens;
+}
+
+std::vector<std::vector<std::string>> SpmTokenizer::draw(const std::vector<std::string>& lines, double alpha, u64 seed) const {
+  constexpr int all_segmentations = -1;
+  // SentencePiece's generator belongs to a thread, and takes its seed when the thread first draws: hence a new thread.
+  const auto work = [&] {
+    sentencepiece::SetRandomGeneratorSeed(static_cast<unsigned>(SplitMix64(seed).below(1u << 31)));
+    std::vector<std::vector<std::string>> drawn;
+    drawn.reserve(lines.size());
+    for (const std::string& line : lines)
+      drawn.push_back(processor_->SampleEncodeAsPieces(lowercases() ? lowercase(line) : line, all_segmentations,
+                                                       static_cast<float>(alpha)));
+    return drawn;
+  };
+  return std::async(std::launch::async, work).get();
 }
 
 std::string SpmTokenizer::join(const std::vector<std::string>& tokens, std::vector<WordRange>* words) const {

@@ -38,6 +38,11 @@ class SpmTokenizer : public Tokenizer {
 
   std::string join(const std::vector<std::string>& tokens, std::vector<WordRange>* words = nullptr) const override;
 
+  // Pieces that are drawn instead of the best ones, the same for the same seed. Of bpe each merge is left out with probability
+  // alpha (Provilkov, Emelianenko, Voita, "BPE-Dropout: simple and effective subword regularization", ACL 2020); of unigram a
+  // segmentation of probability p is drawn in proportion to p^alpha (Kudo, "Subword regularization", ACL 2018).
+  std::vector<std::vector<std::string>> draw(const std::vector<std::string>& lines, double alpha, u64 seed) const;
+
   // The model's pieces in its order, behind the four specials. With a model of train_spm the ids are the model's own.
   Vocabulary vocabulary() const;
   const std::string& model() const { return model_; }

@@ -111,8 +111,7 @@ bool is_sound(std::string_view table) {
   if (table.size() <= sizeof length) return true;  // none: SentencePiece says so itself
   std::memcpy(&length, table.data(), sizeof length);
   table.remove_prefix(sizeof length);
-  if (length >= table.size()) return true;
-  if (length % sizeof(u32) != 0 || table.back() != 0) return false;
+  if (length >= table.size() || length % sizeof(u32) != 0 || table.back() != 0) return false;
   return Trie(table.substr(0, length), table.substr(length)).is_sound();
 }
 

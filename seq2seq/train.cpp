@@ -293,7 +293,8 @@ class Training {
   const Settings& settings_;
   const TrainingData& data_;
   const std::string folder_;
-  const std::vector<PairLength> lengths_;
+  std::vector<EncodedPair> drawn_;  // of the epoch under way, where the data is drawn
+  std::vector<PairLength> lengths_;
   const std::string checksum_;  // of the data
   nn::Adam adam_;
   std::optional<nn::MovingAverage> average_;
@@ -333,6 +334,10 @@ void Training::step() {
   const auto start = Clock::now();
   const BatchSize size(settings_.batch, settings_.batch_tokens);
   if (batches_epoch_ != progress_.epoch) {
+    if (data_.draw) {
+      drawn_ = data_.draw(static_cast<u64>(progress_.epoch));
+      lengths_ = pair_lengths(drawn_);
+    }
     batches_ = make_batches(lengths_, size.times(settings_.accumulate), static_cast<u64>(settings_.seed),
                             static_cast<u64>(progress_.epoch));
     batches_epoch_ = progress_.epoch;
@@ -342,7 +347,7 @@ void Training::step() {
                 batches_.size());
   std::vector<Batch> parts;
   for (const auto& rows : split_batch(batches_[static_cast<std::size_t>(progress_.batch)], size, lengths_))
-    parts.push_back(make_batch(data_.train, rows));
+    parts.push_back(make_batch(data_.draw ? drawn_ : data_.train, rows));
   const double learning_rate = learning_rate_of(settings_).at(progress_.step + 1, progress_.plateau.factor);
   const MemoryPurpose purpose(fmt::format("a training step on {} pairs of up to {} and {} tokens", parts[0].size,
                                           parts[0].source_length, parts[0].target_length),
@@ -611,6 +616,7 @@ Prepared prepare(const Settings& settings, const std::string& folder) {
   prepared.data.train = encode_pairs(train.pairs, language.source, language.target);
   prepared.data.valid = encode_pairs(valid.pairs, language.source, language.target);
   for (const std::size_t line : valid.lines) prepared.data.valid_references.push_back(valid_text.target[line]);
+  if (settings.spm_alpha > 0) prepared.data.draw = draw_pairs(settings, text, train.lines, language);
   prepared.left_out = train.left_out;
   prepared.valid_left_out = valid.left_out;
   const MemoryPurpose for_weights("the weights and gradients of the model",

@@ -62,6 +62,8 @@ struct ValidationReport {
 struct TrainingData {
   std::vector<EncodedPair> train, valid;
   std::vector<std::string> valid_references = {};  // the target side's text, for BLEU
+  // The pairs of `train` in their order, cut into other tokens for each epoch. Empty: `train` itself in all of them.
+  std::function<std::vector<EncodedPair>(u64 epoch)> draw = {};
 };
 
 // What a step's products are computed in, as the settings' precision says. Error: tf32 without a CUDA device.

@@ -38,7 +38,8 @@ inline const std::set<std::string> settings_of_training = [] {
                             "spm-type",
                             "spm-source-model",
                             "spm-target-model",
-                            "character-coverage"};
+                            "character-coverage",
+                            "spm-alpha"};
   all.insert(settings_of_the_loop.begin(), settings_of_the_loop.end());
   return all;
 }();

@@ -82,6 +82,39 @@ TEST_CASE("as many pieces as the text has, or what would do") {
   }
 }
 
+TEST_CASE("drawn pieces write the same text, as the seed and alpha have it") {
+  const Strings lines = raw_text(true);
+  for (const char* type : {"unigram", "bpe"}) {
+    CAPTURE(type);
+    const bool bpe = type == std::string("bpe");
+    const SpmTokenizer tokenizer(learnt(lines, {.type = type, .size = 120}), "model");
+    const auto draw = [&](double alpha, u64 seed) {
+      const std::vector<Strings> drawn = tokenizer.draw(lines, alpha, seed);
+      REQUIRE(drawn.size() == lines.size());
+      for (std::size_t i = 0; i < lines.size(); ++i) CHECK(tokenizer.join(drawn[i]) == lines[i]);
+      return drawn;
+    };
+    std::vector<Strings> best;
+    for (const std::string& line : lines) best.push_back(tokenizer.split(line));
+    const auto tokens = [](const std::vector<Strings>& sentences) {
+      std::size_t sum = 0;
+      for (const Strings& sentence : sentences) sum += sentence.size();
+      return sum;
+    };
+    const std::vector<Strings> some = draw(0.1, 1);
+    CHECK(draw(0.1, 1) == some);
+    CHECK(draw(0.1, 2) != some);
+    CHECK(some != best);
+    CHECK(tokens(some) > tokens(best));
+    // At one end the best pieces, at the other characters (of bpe) or pieces of any kind.
+    CHECK(draw(bpe ? 0 : 1e4, 1) == best);
+    CHECK(tokens(draw(bpe ? 0.9 : 0, 1)) > tokens(some));
+    CHECK(tokenizer.draw({}, 0.1, 1).empty());
+  }
+  const SpmTokenizer lower(learnt({"ab ab abc"}), "model", true);
+  CHECK(lower.join(lower.draw({"AB Abc"}, 0.5, 1)[0]) == "ab abc");
+}
+
 TEST_CASE("rare characters can be left to <unk>") {
   Strings lines(200, "aaaa bbbb aabb");
   lines.push_back("aaaa 🐶 bbbb");
