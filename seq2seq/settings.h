@@ -120,8 +120,7 @@ void for_each_setting(S& s, F&& f) {
     "");
   f("spm-alpha", s.spm_alpha,
     "cut training's words into pieces anew in every epoch (0: never): of bpe the probability of leaving out a merge, as 0.1; "
-    "of "
-    "unigram the exponent of a cut's probability, as 0.2",
+    "of unigram the exponent of a cut's probability, as 0.2",
     "");
   f("vocabulary-size", s.vocabulary_size,
     "tokens of a vocabulary at most, or of spm exactly (0: no limit; of spm 8000, or fewer where the text has fewer)", "");
