@@ -69,6 +69,7 @@ void check_settings(const Settings& settings) {
   if (!(settings.character_coverage > 0 && settings.character_coverage <= 1))
     throw_error("character-coverage is {}: it must be above 0 and at most 1", settings.character_coverage);
   at_least("spm-alpha", settings.spm_alpha, 0);
+  if (!std::isfinite(settings.spm_alpha)) throw_error("spm-alpha is {}: it must be a number", settings.spm_alpha);
   if (settings.spm_alpha > 0 && settings.tokenizer != "spm")
     throw_error("spm-alpha is {}, but tokenizer is '{}': only spm's pieces can be drawn", settings.spm_alpha,
                 settings.tokenizer);

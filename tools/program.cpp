@@ -83,23 +83,30 @@ std::string complaint(const CLI::App& program, const CLI::ParseError& error) {
     return text.erase(at, 1);
   if (const std::string start = "Could not convert: "; text.starts_with(start)) {
     const std::size_t equals = text.find(" = ");
-    if (equals != text.npos)
-      return fmt::format("{} is '{}': it must be a number", text.substr(start.size(), equals - start.size()),
-                         text.substr(equals + 3));
+    if (equals != text.npos) {
+      const std::string option = text.substr(start.size(), equals - start.size());
+      const CLI::Option* const found = command->get_option_no_throw(option);
+      return fmt::format("{} is '{}': it must be a {}number", option, text.substr(equals + 3),
+                         found && found->get_type_name() == "N" ? "whole " : "");
+    }
   }
   return text;
 }
 
-// CLI11 takes the nearest number that fits for one that does not.
-void refuse_overflow(CLI::App& command) {
-  for (CLI::Option* option : command.get_options())
-    if (option->get_type_name() == "N")
+// What CLI11 takes: the nearest number that fits for one that does not, and no name for a file or folder.
+void refuse_overflow_and_no_name(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    const std::string type = option->get_type_name();
+    if (type == "DIR" || type.starts_with("RUN") || type.starts_with("FILE"))
+      option->check([](const std::string& text) { return text.empty() ? "is '': it must be a name" : ""; });
+    if (type == "N")
       option->check([](const std::string& text) {
         errno = 0;
         std::strtoll(text.c_str(), nullptr, 10);
         return errno == ERANGE ? fmt::format("is '{}': it must fit into 64 bits", text) : "";
       });
-  for (CLI::App* subcommand : command.get_subcommands([](CLI::App*) { return true; })) refuse_overflow(*subcommand);
+  }
+  for (CLI::App* subcommand : command.get_subcommands([](CLI::App*) { return true; })) refuse_overflow_and_no_name(*subcommand);
 }
 
 void parse_and_run(CLI::App& program, int count, char** arguments) {
@@ -138,7 +145,7 @@ int run_program(const std::string& name, const std::string& description, const s
     program.set_version_flag("--version", version);
     program.option_defaults()->take_last();  // of an option that is given twice
     declare(program);
-    refuse_overflow(program);
+    refuse_overflow_and_no_name(program);
     parse_and_run(program, count, arguments);
     return 0;
   } catch (const OutputClosed&) {

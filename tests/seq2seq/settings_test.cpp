@@ -161,6 +161,7 @@ TEST_CASE("every setting outside its domain is refused by name, with what is all
       {[](Settings& s) { s.spm_alpha = 0.1; },
        "spm-alpha is 0.1, but tokenizer is 'whitespace': only spm's pieces can be drawn"},
       {[](Settings& s) { s.spm_alpha = -1; }, "spm-alpha is -1: it must be at least 0"},
+      {[](Settings& s) { s.spm_alpha = std::numeric_limits<double>::infinity(); }, "spm-alpha is inf: it must be a number"},
       {[](Settings& s) { s.tokenizer = "spm", s.spm_type = "bpe", s.spm_alpha = 1; },
        "spm-alpha is 1: of spm-type bpe it must be below 1, for it is the probability of leaving out a merge"},
       {[](Settings& s) { s.word_dropout = 1; }, "word-dropout is 1: it must be at least 0 and below 1"},
