@@ -23,14 +23,17 @@ Bf16Way bf16_way();
 const char* bf16_way_name();    // "AMX tiles", "AVX-512 BF16", "f32 on rounded operands"
 const char* bf16_way_reason();  // "CPUID reports amx_bf16 and the kernel lets this program use the tiles"
 
-// gemm_bf16 of ops.def, for sizes above 0, where bf16_way() allows them. Thread-safe.
-namespace avx512bf16 {
-void gemm_bf16(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b,
-               i64 ldb, float beta, float* c, i64 ldc);
-}
-namespace amx {
-void gemm_bf16(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b,
-               i64 ldb, float beta, float* c, i64 ldc);
-}
+// The products of ops.def, for sizes above 0, where bf16_way() allows them. Thread-safe. A weight is packed in pairs of terms:
+// kernels/bf16_panels.h.
+#define SEQGRAD_BF16_PRODUCTS(way)                                                                                      \
+  namespace way {                                                                                                       \
+  void gemm_bf16(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda,         \
+                 const float* b, i64 ldb, float beta, float* c, i64 ldc);                                               \
+  void pack_linear_bf16(bool transposed, const float* w, i64 ld_w, u32* packed, i64 n, i64 k);                          \
+  void packed_linear_bf16(const float* x, i64 ld_x, const u32* packed, float beta, float* y, i64 ld_y, i64 rows, i64 n, \
+                          i64 k);                                                                                       \
+  }
+SEQGRAD_BF16_PRODUCTS(avx512bf16)
+SEQGRAD_BF16_PRODUCTS(amx)
 
 }  // namespace seqgrad::kernels

@@ -55,6 +55,8 @@ static void pack_pairs(const float* from, i64 row_step, i64 k_step, i64 real, i6
       const __mmask16 exist = first_lanes(count);
       for (i64 p = 0; p < pairs; ++p) {
         const float* const even = from + j + 2 * p * k_step;
+        __builtin_prefetch(even + terms_ahead * k_step);
+        __builtin_prefetch(even + (terms_ahead + 1) * k_step);
         const __m512 x = _mm512_maskz_loadu_ps(2 * p < k ? exist : __mmask16{0}, even),
                      y = _mm512_maskz_loadu_ps(2 * p + 1 < k ? exist : __mmask16{0}, even + k_step);
         _mm512_mask_storeu_epi32(to + p * size + j, kept, pairs_across(x, y));

@@ -1,5 +1,6 @@
-// gemm_bf16 by AMX: a tile register holds 16 rows of 64 bytes; TDPBF16PS adds to a tile of 16 x 16 sums the product of 16 x 32
-// terms of a and 32 x 16 of b. Two tiles of each share their loads. tests/kernels/amx_emulation.cpp runs this file on any CPU.
+// Products in bf16 by AMX: a tile register holds 16 rows of 64 bytes; TDPBF16PS adds to a tile of 16 x 16 sums the product of
+// 16 x 32 terms of a and 32 x 16 of b. Two tiles of each share their loads. tests/kernels/amx_emulation.cpp runs this file on
+// any CPU.
 #ifndef SEQGRAD_AMX_EMULATION
 #define SEQGRAD_LEVEL amx
 #endif
@@ -15,8 +16,7 @@ struct AmxTiles {
   using Source = float;
   using Element = u32;  // two terms
   static constexpr i64 rows = 32, columns = 32;
-  static constexpr i64 block_k = 1024;
-  static constexpr i64 block_m = 8 * rows, block_n = 64 * columns;
+  static constexpr i64 block_k = 2048, block_m = 8 * rows;
   static constexpr i64 pairs_at_a_time = 16;
 
   static i64 elements(i64 terms) { return (terms + 31) / 32 * pairs_at_a_time; }
@@ -35,12 +35,12 @@ struct AmxTiles {
   }
   static void stop() { _tile_release(); }
 
-  static void pack_a(Operand<float> a, i64 height, i64 terms, u32* to) {
-    const i64 count = elements(terms);
-    pack_rows(a.data, a.row_step, a.column_step, height, rows, terms, count, to, a_step(count));
+  static void pack_a(Operand<float> a, i64 height, i64 first, i64 count, i64 terms, u32* to) {
+    pack_rows(a.data, a.row_step, a.column_step, height, rows, count, elements(count), to + elements(first),
+              a_step(elements(terms)));
   }
-  static void pack_b(Operand<float> b, i64 real, i64 terms, u32* to) {
-    pack_pairs(b.data, b.column_step, b.row_step, real, columns, terms, elements(terms), to);
+  static void pack_b(Operand<float> b, i64 real, i64 first, i64 count, u32* to) {
+    pack_pairs(b.data, b.column_step, b.row_step, real, columns, count, elements(count), to + elements(first) * columns);
   }
 
   static void multiply(i64 height, i64 count, const u32* a, const u32* b, float alpha, float beta, float* c, i64 ldc, i64 real,
@@ -80,6 +80,14 @@ struct AmxTiles {
 void gemm_bf16(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b,
                i64 ldb, float beta, float* c, i64 ldc) {
   tiled<AmxTiles>(transpose_a, transpose_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
+void pack_linear_bf16(bool transposed, const float* w, i64 ld_w, u32* packed, i64 n, i64 k) {
+  pack_panels<AmxTiles>(weight_operand(transposed, w, ld_w), n, k, packed);
+}
+
+void packed_linear_bf16(const float* x, i64 ld_x, const u32* packed, float beta, float* y, i64 ld_y, i64 rows, i64 n, i64 k) {
+  tiled_packed<AmxTiles>(rows, n, k, x, ld_x, packed, beta, y, ld_y);
 }
 
 }  // namespace seqgrad::kernels::SEQGRAD_LEVEL

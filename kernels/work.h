@@ -68,6 +68,14 @@ template <class T>
 Work work(routine::packed_linear, const T*, i64, const T*, const T*, bool accumulate, T*, i64, i64 rows, i64 n, i64 k) {
   return product_work(false, true, rows, n, k, T(accumulate), true, true, 1);
 }
+template <class T>
+Work work(routine::pack_linear_bf16, bool, const T*, i64, T*, i64 n, i64 k) {
+  return work_on<T>(0, 2 * n * k);
+}
+template <class T>
+Work work(routine::packed_linear_bf16, const T*, i64, const T*, const T*, bool accumulate, T*, i64, i64 rows, i64 n, i64 k) {
+  return product_work(false, true, rows, n, k, T(accumulate), true, true, 1);
+}
 
 // ---- moving and reducing ---------------------------------------------------------------------------------------------
 

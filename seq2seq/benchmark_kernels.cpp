@@ -10,6 +10,7 @@
 #include "kernels/kernels.h"
 #include "kernels/measure.h"
 #include "kernels/openblas.h"
+#include "kernels/packed.h"
 #include "kernels/threads.h"
 #include "seq2seq/benchmark.h"
 #include "seq2seq/random.h"
@@ -303,10 +304,14 @@ void bench_optimisers(const Bench& bench) {
 struct Product {
   Operands operands;
   ProductShape shape;
-  float *a, *b, *c;
+  float *a, *b, *c, *laid_out;  // b as packed_linear_bf16 reads it
 
   explicit Product(const ProductShape& s)
-      : shape(s), a(operands.uniform(s.m * s.k)), b(operands.uniform(s.k * s.n)), c(operands.space(s.m * s.n)) {}
+      : shape(s),
+        a(operands.uniform(s.m * s.k)),
+        b(operands.uniform(s.k * s.n)),
+        c(operands.space(s.m * s.n)),
+        laid_out(operands.space(kernels::packed_size(s.n, s.k))) {}
   i64 lda() const { return shape.transpose_a ? shape.m : shape.k; }
   i64 ldb() const { return shape.transpose_b ? shape.k : shape.n; }
 
@@ -317,6 +322,10 @@ struct Product {
   void run_bf16() const {
     kernels::cpu::gemm_bf16<float>(shape.transpose_a, shape.transpose_b, shape.m, shape.n, shape.k, 1, a, lda(), b, ldb(), 0, c,
                                    shape.n);
+  }
+  void lay_out() const { kernels::cpu::pack_linear_bf16<float>(!shape.transpose_b, b, ldb(), laid_out, shape.n, shape.k); }
+  void run_laid_out() const {  // without transpose_a
+    kernels::cpu::packed_linear_bf16<float>(a, lda(), laid_out, nullptr, false, c, shape.n, shape.m, shape.n, shape.k);
   }
   std::vector<double> exact() const {
     const std::vector<double> x(a, a + shape.m * shape.k), y(b, b + shape.k * shape.n);
@@ -424,6 +433,10 @@ void bench_product(ProductSpeed& product) {
   product.f32_error = operands.error(exact);
   product.bf16_seconds = fastest([&] { operands.run_bf16(); });
   product.bf16_error = operands.error(exact);
+  if (!product.shape.transpose_a) {
+    operands.lay_out();
+    product.laid_out_seconds = fastest([&] { operands.run_laid_out(); });
+  }
   const ProductShape& s = product.shape;
   product.way = kernels::gemm_way(kernels::cpu_level(), s.transpose_a, s.transpose_b, s.m, s.n, s.k);
 }

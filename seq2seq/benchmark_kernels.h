@@ -35,6 +35,7 @@ struct ProductSpeed {
   double openblas_seconds = 0;
   const char* way = "";                  // what the level in use chooses: kernels::gemm_way
   double bf16_seconds = 0;               // rounding and packing included
+  double laid_out_seconds = 0;           // the same where b was laid out before; 0 where a is transposed
   double f32_error = 0, bf16_error = 0;  // against f64: the norm of the difference over that of the product
 };
 

@@ -16,6 +16,8 @@ struct Rule {
 // The first that fits. A decoder's products in batches are those of attention, as is its softmax.
 constexpr Rule rules[] = {{"gemm_batched", "attention"},
                           {"gemm", "matrix products"},
+                          {"pack_linear", "matrix products"},
+                          {"packed_linear", "matrix products"},
                           {"gru_", "gates"},
                           {"lstm_", "gates"},
                           {"rnn_", "gates"},

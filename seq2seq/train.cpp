@@ -117,6 +117,7 @@ struct Gradients {
 
 Gradients forward_backward(Run& run, Tape& tape, std::span<const Batch> parts, i64 step) {
   run.block.zero_grad();
+  const ConstantMatrices weights(run.block.values());
   StepResult result;
   for (const Batch& part : parts) result.tokens += part.target_tokens;
   // What became of them is asked at the end, when all of it has been asked for: a device is waited for once.

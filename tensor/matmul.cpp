@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "kernels/cuda.h"
+#include "kernels/packed.h"
 #include "tensor/launch.h"
 
 namespace seqgrad {
@@ -40,7 +41,41 @@ std::atomic<MatmulPrecision> precision{MatmulPrecision::highest};
 // Below, rounding the operands costs as much as the cheaper products save.
 bool worth_rounding(i64 m, i64 n, i64 k) { return std::min({m, n, k}) >= 16 && m * n * k >= i64{1} << 18; }
 
+// Beyond so many rows, laying the other side out is little of the work, and the cache keeps what was laid out just before.
+constexpr i64 most_rows_for_laid_out = 1024;
+
+thread_local ConstantMatrices* constant_matrices = nullptr;
+
+void multiply_rounded(const Operand& a, const Operand& b, i64 m, i64 n, i64 k, double alpha, double beta, const Tensor& c,
+                      i64 ldc) {
+  const bool plain = alpha == 1 && (beta == 0 || beta == 1) && !a.transposed && m <= most_rows_for_laid_out;
+  if (constant_matrices && plain) {
+    const Tensor none, packed = constant_matrices->laid_out(b.tensor);
+    if (packed.defined()) return launch(kernels::packed_linear_bf16, a.tensor, a.ld, packed, none, beta == 1, c, ldc, m, n, k);
+  }
+  launch(kernels::gemm_bf16, a.transposed, b.transposed, m, n, k, alpha, a.tensor, a.ld, b.tensor, b.ld, beta, c, ldc);
+}
+
 }  // namespace
+
+ConstantMatrices::ConstantMatrices(const Tensor& memory) : memory_(memory), outer_(constant_matrices) {
+  constant_matrices = this;
+}
+ConstantMatrices::~ConstantMatrices() { constant_matrices = outer_; }
+
+Tensor ConstantMatrices::laid_out(const Tensor& matrix) {
+  if (memory_.device() != Device::cpu || !matrix.shares_memory_with(memory_)) return {};
+  for (const LaidOut& one : matrices_)
+    if (one.matrix.raw<float>() == matrix.raw<float>() && one.matrix.shape() == matrix.shape() &&
+        one.matrix.strides() == matrix.strides())
+      return one.packed;
+  const Operand b = operand(matrix);
+  const i64 k = matrix.size(0), n = matrix.size(1);
+  const Tensor packed({kernels::packed_size(n, k)}, matrix.dtype(), matrix.device());
+  launch(kernels::pack_linear_bf16, !b.transposed, b.tensor, b.ld, packed, n, k);
+  matrices_.push_back({matrix, packed});
+  return packed;
+}
 
 MatmulPrecision float32_matmul_precision() { return precision.load(std::memory_order_relaxed); }
 void set_float32_matmul_precision(MatmulPrecision wanted) {
@@ -76,7 +111,7 @@ void matmul_into(const Tensor& a, const Tensor& b, double beta, const Tensor& c,
   const bool rounded =
       float32_matmul_precision() == MatmulPrecision::medium && c.dtype() == DType::f32 && worth_rounding(m, n, k);
   if (rank == 2 && rounded)
-    launch(kernels::gemm_bf16, x.transposed, y.transposed, m, n, k, alpha, x.tensor, x.ld, y.tensor, y.ld, beta, c, ldc);
+    multiply_rounded(x, y, m, n, k, alpha, beta, c, ldc);
   else if (rank == 2)
     launch(kernels::gemm, x.transposed, y.transposed, m, n, k, alpha, x.tensor, x.ld, y.tensor, y.ld, beta, c, ldc);
   else

@@ -2,6 +2,8 @@
 // process's.
 #pragma once
 
+#include <vector>
+
 #include "tensor/tensor.h"
 
 namespace seqgrad {
@@ -32,6 +34,29 @@ class MatmulPrecisionScope {
 
  private:
   MatmulPrecision before_;
+};
+
+// While it lives, the numbers of `memory` do not change: the caller's promise. Of the matrices that lie in it,
+// those that products of this thread on the CPU round to bf16 as their right side are laid out once, at their first use
+// (kernels::pack_linear_bf16), and read so from then on: a recurrent weight is read at every step of a sequence. The products
+// have the same bits as without. One at a time counts, the innermost.
+class ConstantMatrices {
+ public:
+  explicit ConstantMatrices(const Tensor& memory);
+  ~ConstantMatrices();
+  ConstantMatrices(const ConstantMatrices&) = delete;
+  ConstantMatrices& operator=(const ConstantMatrices&) = delete;
+
+  // A matrix (k, n) as packed_linear_bf16 reads it; undefined for one that lies elsewhere.
+  Tensor laid_out(const Tensor& matrix);
+
+ private:
+  struct LaidOut {
+    Tensor matrix, packed;
+  };
+  Tensor memory_;
+  std::vector<LaidOut> matrices_;
+  ConstantMatrices* outer_;
 };
 
 }  // namespace seqgrad

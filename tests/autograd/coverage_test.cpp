@@ -88,6 +88,8 @@ TEST_CASE("every routine is launched by a case, or is named here with the reason
       {"mix_rows", "of the search, which records nothing"},
       {"pack_linear", "of the search, which records nothing"},
       {"packed_linear", "of the search, which records nothing"},
+      {"pack_linear_bf16", "lays out a weight for packed_linear_bf16"},
+      {"packed_linear_bf16", "gemm_bf16 with a weight that was laid out before"},
       {"top_of_rows", "of the search, which records nothing"},
   };
   Names routines = all_matches(read_file(SEQGRAD_SOURCE "/kernels/ops.def"), R"(\nSEQGRAD_KERNEL\((\w+),)");

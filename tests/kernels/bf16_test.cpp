@@ -3,14 +3,12 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/packed.h"
 #include "tests/kernels/conformance.h"
 
 namespace seqgrad::kernels {
 
-namespace emulated_amx {
-void gemm_bf16(bool transpose_a, bool transpose_b, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b,
-               i64 ldb, float beta, float* c, i64 ldc);
-}
+SEQGRAD_BF16_PRODUCTS(emulated_amx)
 
 namespace test {
 
@@ -28,29 +26,86 @@ TEST_CASE("bf16 rounds to nearest even, keeps infinities and NaN, and flushes su
   CHECK(rounded_to_bf16(1.17549435e-38f) == 1.17549435e-38f);  // the smallest normal number
 }
 
-static void agree_with_v1(const char* way, decltype(&emulated_amx::gemm_bf16) product) {
-  CAPTURE(way);
-  Routines<float> tested = v1_routines<float>();
-  static decltype(product) chosen;
-  chosen = product;
-  tested.gemm_bf16 = [](bool ta, bool tb, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b, i64 ldb,
-                        float beta, float* c, i64 ldc) {
-    if (m * n * k == 0) return v1::gemm_bf16<float>(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-    chosen(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-  };
-  for (const Case& one : cases()) {
-    if (std::string(one.name) == "gemm_bf16") one.floats(tested);
+struct Way {
+  const char* name;
+  decltype(&amx::gemm_bf16) product;
+  decltype(&amx::pack_linear_bf16) pack;
+  decltype(&amx::packed_linear_bf16) packed_product;
+};
+#define SEQGRAD_WAY(name, way) \
+  Way { name, way::gemm_bf16, way::pack_linear_bf16, way::packed_linear_bf16 }
+
+static std::vector<Way> ways() {
+  if (bf16_way() == Bf16Way::rounded_f32) {
+    MESSAGE("skipped: ", std::string(bf16_way_reason()));
+    return {};
   }
+  std::vector<Way> all{SEQGRAD_WAY("AVX-512 BF16", avx512bf16), SEQGRAD_WAY("AMX emulated", emulated_amx)};
+  if (bf16_way() == Bf16Way::amx) all.push_back(SEQGRAD_WAY("AMX", amx));
+  return all;
 }
 
 TEST_CASE("each way of multiplying in bf16 agrees with v1, AMX with its instructions emulated") {
-  if (bf16_way() == Bf16Way::rounded_f32) {
-    MESSAGE("skipped: ", std::string(bf16_way_reason()));
-    return;
+  for (const Way& way : ways()) {
+    CAPTURE(way.name);
+    Routines<float> tested = v1_routines<float>();
+    static decltype(Way::product) chosen;
+    chosen = way.product;
+    tested.gemm_bf16 = [](bool ta, bool tb, i64 m, i64 n, i64 k, float alpha, const float* a, i64 lda, const float* b, i64 ldb,
+                          float beta, float* c, i64 ldc) {
+      if (m * n * k == 0) return v1::gemm_bf16<float>(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+      chosen(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    };
+    for (const Case& one : cases()) {
+      if (std::string(one.name) == "gemm_bf16") one.floats(tested);
+    }
   }
-  agree_with_v1("AVX-512 BF16", avx512bf16::gemm_bf16);
-  agree_with_v1("AMX emulated", emulated_amx::gemm_bf16);
-  if (bf16_way() == Bf16Way::amx) agree_with_v1("AMX", amx::gemm_bf16);
+}
+
+// In one thread and in two, in one block of rows and in several, of one block of terms and of several.
+static void same_bits_packed(const Way& way) {
+  struct Size {
+    i64 rows, n, k;
+  };
+  for (const Size& size : {Size{1, 1, 1}, Size{17, 33, 31}, Size{40, 70, 2100}, Size{600, 2100, 40}, Size{128, 1536, 512}}) {
+    const i64 rows = size.rows, n = size.n, k = size.k, slack = 5;
+    const auto x = random<float>(rows * (k + slack)), w = random<float>(n * k), y = random<float>(rows * n);
+    std::vector<u32> packed(static_cast<size_t>(packed_size(n, k)));
+    for (const bool transposed : {false, true}) {
+      const i64 ld = transposed ? n : k;
+      way.pack(transposed, w.data(), ld, packed.data(), n, k);
+      for (const float beta : {0.0f, 1.0f}) {
+        for (const int threads : {1, 2}) {
+          set_threads(threads);
+          std::vector<float> expected = y, found = y;
+          way.product(false, !transposed, rows, n, k, 1, x.data(), k + slack, w.data(), ld, beta, expected.data(), n);
+          way.packed_product(x.data(), k + slack, packed.data(), beta, found.data(), n, rows, n, k);
+          INFO(way.name, ": ", rows, " ", n, " ", k, ", transposed ", transposed, ", beta ", beta, ", threads ", threads);
+          REQUIRE(found == expected);
+        }
+      }
+    }
+  }
+  vary_no_more();
+}
+
+TEST_CASE("a weight laid out before gives the bits of one packed as it comes") {
+  for (const Way& way : ways()) same_bits_packed(way);
+}
+
+TEST_CASE("so it is where f32 multiplies rounded operands") {
+  for (const Level& level : levels()) {
+    static const Routines<float>* routines;
+    routines = &level.floats;
+    same_bits_packed({level.name.c_str(), routines->gemm_bf16,
+                      [](bool transposed, const float* w, i64 ld, u32* packed, i64 n, i64 k) {
+                        routines->pack_linear_bf16(transposed, w, ld, reinterpret_cast<float*>(packed), n, k);
+                      },
+                      [](const float* x, i64 ld_x, const u32* packed, float beta, float* y, i64 ld_y, i64 rows, i64 n, i64 k) {
+                        routines->packed_linear_bf16(x, ld_x, reinterpret_cast<const float*>(packed), nullptr, beta != 0, y,
+                                                     ld_y, rows, n, k);
+                      }});
+  }
 }
 
 TEST_CASE("the way of multiplying in bf16 has a name and a reason") {

@@ -10,14 +10,28 @@ struct Product {
   i64 rows, n, k;
 };
 
+// A weight (n, k), or, transposed, (k, n), and the routines that lay it out and multiply with it.
 template <class T>
-static std::vector<T> packed(const Routines<T>& r, const std::vector<T>& w, i64 ld, i64 n, i64 k) {
+struct PackedRoutines {
+  std::vector<T> (*pack)(const Routines<T>& r, bool transposed, const std::vector<T>& w, i64 ld, i64 n, i64 k);
+  decltype(Routines<T>::packed_linear) Routines<T>::*multiply;
+};
+
+template <class T>
+static std::vector<T> packed(const Routines<T>& r, bool, const std::vector<T>& w, i64 ld, i64 n, i64 k) {
   std::vector<T> result(static_cast<size_t>(packed_size(n, k)), nan<T>);
   r.pack_linear(w.data(), ld, result.data(), n, k);
   return result;
 }
+template <class T>
+static std::vector<T> packed_bf16(const Routines<T>& r, bool transposed, const std::vector<T>& w, i64 ld, i64 n, i64 k) {
+  std::vector<T> result(static_cast<size_t>(packed_size(n, k)), nan<T>);
+  r.pack_linear_bf16(transposed, w.data(), ld, result.data(), n, k);
+  return result;
+}
 
-CONFORMANCE(packed_linear) {
+template <class T>
+static void agree_on_packed_products(const Routines<T>& tested, PackedRoutines<T> routines, bool transposed) {
   const std::vector<Product> sizes = {{0, 3, 4},   {3, 0, 4},    {3, 4, 0},    {1, 1, 1},     {1, 33, 5},    {2, 31, 7},
                                       {5, 17, 3},  {6, 64, 300}, {7, 16, 1},   {13, 32, 256}, {14, 33, 257}, {15, 65, 511},
                                       {29, 15, 2}, {64, 97, 64}, {1, 600, 70}, {70, 130, 600}};
@@ -25,19 +39,19 @@ CONFORMANCE(packed_linear) {
     const i64 rows = size.rows, n = size.n, k = size.k;
     for (int option = 0; option < 8; ++option) {
       const bool accumulate = option & 1;
-      const i64 slack = option & 2 ? 3 : 0;
-      auto x = random<T>(rows * (k + slack)), w = random<T>(n * (k + slack));
+      const i64 slack = option & 2 ? 3 : 0, w_rows = transposed ? k : n, w_cols = transposed ? n : k, ld = w_cols + slack;
+      auto x = random<T>(rows * (k + slack)), w = random<T>(w_rows * ld);
       for (i64 r = 0; slack && r < rows; ++r) x[static_cast<size_t>(r * (k + slack) + k)] = nan<T>;
-      for (i64 r = 0; slack && r < n; ++r) w[static_cast<size_t>(r * (k + slack) + k)] = nan<T>;
+      for (i64 r = 0; slack && r < w_rows; ++r) w[static_cast<size_t>(r * ld + w_cols)] = nan<T>;
       const auto bias = random<T>(n), y = random<T>(rows * (n + slack));
       INFO(rows, " ", n, " ", k, " option ", option);
       agree(
           tested,
           [&](const Routines<T>& r, Outputs<T>& out) {
-            const auto weight = packed(r, w, k + slack, n, k);
+            const auto weight = routines.pack(r, transposed, w, ld, n, k);
             T* result = accumulate || slack ? out.copy(y) : out.fresh(rows * n);
-            r.packed_linear(x.data(), k + slack, weight.data(), option & 4 ? bias.data() : nullptr, accumulate, result,
-                            n + slack, rows, n, k);
+            (r.*routines.multiply)(x.data(), k + slack, weight.data(), option & 4 ? bias.data() : nullptr, accumulate, result,
+                                   n + slack, rows, n, k);
           },
           4);
     }
@@ -45,16 +59,25 @@ CONFORMANCE(packed_linear) {
   // A row's bits depend neither on the other rows nor on their number.
   const i64 rows = 31, n = 70, k = 300;
   const auto x = random<T>(rows * k), w = random<T>(n * k), bias = random<T>(n);
-  const auto weight = packed(tested, w, k, n, k);
+  const auto weight = routines.pack(tested, transposed, w, transposed ? n : k, n, k);
+  const auto multiply = tested.*routines.multiply;
   std::vector<T> all(static_cast<size_t>(rows * n)), part(all.size());
-  tested.packed_linear(x.data(), k, weight.data(), bias.data(), false, all.data(), n, rows, n, k);
+  multiply(x.data(), k, weight.data(), bias.data(), false, all.data(), n, rows, n, k);
   for (i64 count = 1; count <= rows; ++count) {
     const i64 from = rows - count;
-    tested.packed_linear(x.data() + from * k, k, weight.data(), bias.data(), false, part.data(), n, count, n, k);
+    multiply(x.data() + from * k, k, weight.data(), bias.data(), false, part.data(), n, count, n, k);
     REQUIRE(std::equal(part.begin(), part.begin() + count * n, all.begin() + from * n));
   }
 }
+
+CONFORMANCE(packed_linear) { agree_on_packed_products<T>(tested, {packed<T>, &Routines<T>::packed_linear}, false); }
 CONFORMANCE(pack_linear) { packed_linear_case::run(tested); }
+
+CONFORMANCE(packed_linear_bf16) {
+  agree_on_packed_products<T>(tested, {packed_bf16<T>, &Routines<T>::packed_linear_bf16}, false);
+  agree_on_packed_products<T>(tested, {packed_bf16<T>, &Routines<T>::packed_linear_bf16}, true);
+}
+CONFORMANCE(pack_linear_bf16) { packed_linear_bf16_case::run(tested); }
 
 // Rows that look at positions of their own, or at the same, as the hypotheses of a sentence do.
 struct Looks {

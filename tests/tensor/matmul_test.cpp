@@ -148,8 +148,6 @@ void compare(DType dtype, Batch a_batch, Batch b_batch, Batch c_batch, i64 m, i6
         }
 }
 
-}  // namespace
-
 TEST_CASE("products of every pair of layouts into every layout") {
   const i64 sizes[][3] = {{3, 4, 5}, {1, 1, 1}, {1, 4, 5}, {3, 1, 5}, {3, 4, 1}, {0, 4, 5}, {3, 0, 5}, {3, 4, 0}};
   for (const auto& size : sizes)
@@ -262,3 +260,51 @@ TEST_CASE("at medium precision large products of f32 round their operands to bf1
   CHECK(product(small_a, b, MatmulPrecision::medium).to_vector<float>() == matmul(small_a, b).to_vector<float>());
   CHECK(product(a64, b64, MatmulPrecision::medium).to_vector<double>() == exact);
 }
+
+TEST_CASE("constant matrices are laid out once, and their products have the same bits") {
+  const MatmulPrecisionScope precision(MatmulPrecision::medium);
+  manual_seed(4);
+  const Tensor memory = randn({3 * 96 * 130}), other = randn({96, 130});
+  const Tensor whole = memory.slice(0, 0, 96 * 130).reshape({96, 130});
+  const std::pair<const char*, Tensor> matrices[] = {{"whole", whole},
+                                                     {"transposed", whole.transpose(0, 1)},
+                                                     {"columns", whole.slice(1, 30, 130)},
+                                                     {"columns transposed", whole.slice(1, 30, 130).transpose(0, 1)},
+                                                     {"rows", whole.slice(0, 20, 90)},
+                                                     {"elsewhere", other}};
+  for (const auto& [name, b] : matrices) {
+    INFO(std::string(name));
+    const Tensor a = randn({70, b.size(0)}), tall = randn({1100, b.size(0)}), given = randn({70, b.size(1)});
+    const auto products = [&, matrix = b] {
+      std::vector<std::vector<float>> all{matmul(a, matrix).to_vector<float>(), matmul(tall, matrix).to_vector<float>(),
+                                          matmul(a.slice(0, 3, 40), matrix).to_vector<float>()};
+      for (const double beta : {1.0, 0.5}) {
+        const Tensor c = given.clone();
+        matmul_into(a, matrix, beta, c, beta);
+        all.push_back(c.to_vector<float>());
+      }
+      return all;
+    };
+    const auto expected = products();
+    ConstantMatrices constant(memory);
+    CHECK(products() == expected);
+    CHECK(products() == expected);
+    CHECK(constant.laid_out(b).defined() == b.shares_memory_with(memory));
+    CHECK(constant.laid_out(b).shares_memory_with(constant.laid_out(b)));
+  }
+}
+
+TEST_CASE("matrices are constant only as long as it was promised") {
+  const MatmulPrecisionScope precision(MatmulPrecision::medium);
+  const Tensor a = ones({70, 96}), b = ones({96, 130});
+  {
+    const ConstantMatrices constant(b);
+    CHECK(matmul(a, b).to_vector<float>()[0] == 96);
+  }
+  b.fill(2);
+  CHECK(matmul(a, b).to_vector<float>()[0] == 192);
+  const ConstantMatrices again(b);
+  CHECK(matmul(a, b).to_vector<float>()[0] == 192);
+}
+
+}  // namespace
