@@ -7,6 +7,7 @@
 
 #include "kernels/packed.h"
 #include "tensor/launch.h"
+#include "tensor/matmul.h"
 
 namespace seqgrad::seq2seq {
 namespace {
@@ -119,13 +120,20 @@ constexpr i64 gates_memory = i64{256} << 20, readout_memory = i64{64} << 20;
 PackedLinear::PackedLinear(const Tensor& weight, const Tensor& bias)
     : in_(weight.size(1)),
       out_(weight.size(0)),
+      bf16_(weight.dtype() == DType::f32 && float32_matmul_precision() == MatmulPrecision::medium),
       packed_({kernels::packed_size(out_, in_)}, weight.dtype(), weight.device()),
       bias_(bias.defined() ? bias.contiguous() : bias) {
-  launch(kernels::pack_linear, weight, stride(weight), packed_, out_, in_);
+  if (bf16_)
+    launch(kernels::pack_linear_bf16, false, weight, stride(weight), packed_, out_, in_);
+  else
+    launch(kernels::pack_linear, weight, stride(weight), packed_, out_, in_);
 }
 
 void PackedLinear::operator()(const Tensor& x, const Tensor& y, bool accumulate) const {
-  launch(kernels::packed_linear, x, stride(x), packed_, bias_, accumulate, y, stride(y), x.size(0), out_, in_);
+  const auto multiply = [&](const auto& routine) {
+    launch(routine, x, stride(x), packed_, bias_, accumulate, y, stride(y), x.size(0), out_, in_);
+  };
+  bf16_ ? multiply(kernels::packed_linear_bf16) : multiply(kernels::packed_linear);
 }
 
 Tensor PackedLinear::operator()(const Tensor& x) const {

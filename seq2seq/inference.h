@@ -12,7 +12,7 @@
 
 namespace seqgrad::seq2seq {
 
-// y = x weight^T + bias
+// y = x weight^T + bias, both sides rounded to bf16 where float32_matmul_precision() says `medium` when it is made.
 class PackedLinear {
  public:
   PackedLinear() = default;
@@ -23,6 +23,7 @@ class PackedLinear {
 
  private:
   i64 in_ = 0, out_ = 0;
+  bool bf16_ = false;
   Tensor packed_, bias_;
 };
 

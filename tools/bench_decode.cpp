@@ -62,7 +62,7 @@ void BenchDecode::run() const {
                                      {"source", source.empty() ? "made up" : source},
                                      {"batch", batch},
                                      {"beam", options.beam},
-                                     {"precision", run->settings.precision},
+                                     {"precision", flags.precision_of(*run)},
                                      {"parameters", result.parameters},
                                      {"threads", result.threads},
                                      {"cpu_level", result.cpu_level},
@@ -90,7 +90,7 @@ void BenchDecode::run() const {
   print("text               {} sentences{}, {} source and {} target tokens\n", result.sentences,
         model.empty() ? ", made up, each translated into as many words" : "", result.source_tokens, result.target_tokens);
   print("model              {} attention, {} parameters, batch {}, beam {}, {}\n", run->settings.attention, result.parameters,
-        batch, options.beam, run->settings.precision);
+        batch, options.beam, flags.precision_of(*run));
   print("machine            {} threads, {} routines\n", result.threads, result.cpu_level);
   print("speed              {:.0f} target tokens/s, {:.3f} s a pass (median of {})\n", result.tokens_per_second, result.seconds,
         result.passes);
@@ -123,6 +123,7 @@ void add_bench_decode(CLI::App& bench) {
   options->settings.add_options(*command, [] {
     std::set<std::string> without = settings_of_training;
     without.erase("threads");
+    without.insert("precision");
     return without;
   }());
   command->callback([options] { options->run(); });

@@ -90,6 +90,7 @@ void Evaluate::run() {
   if (options.max_length < 0) throw_error("max-source-length is {}: it must be at least 0", options.max_length);
   if (!tokenize.empty()) options.bleu.tokenize = bleu_tokenizer(tokenize);
   const std::unique_ptr<Run> run = open_run(model);
+  search.precision_of(*run);
   const BleuOptions natural = bleu_options(run->settings);
   if (tokenize.empty()) options.bleu.tokenize = natural.tokenize;
   options.bleu.lowercase |= natural.lowercase;

@@ -63,6 +63,7 @@ void Translate::run() {
   check_search(search);
   const std::vector<std::unique_ptr<Run>> runs = open_ensemble(models);
   check(runs);
+  for (const auto& run : runs) flags.precision_of(*run);
   std::vector<const Run*> pointers;
   for (const auto& one : runs) pointers.push_back(one.get());
   Translator translator(pointers, search);

@@ -3,8 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "seq2seq/benchmark.h"
 #include "seq2seq/benchmark_decode.h"
+#include "tensor/matmul.h"
 #include "tests/temporary_folder.h"
 
 using namespace seqgrad;
@@ -92,9 +96,10 @@ TEST_CASE("steps are the decoder's, for sentences of any order") {
 }
 
 TEST_CASE("rows go on in any order, twice or not at all, beside new sentences, with the same bits") {
-  for (const char* precision : {"f32", "f64"})
+  for (const std::string precision : {"f32", "f64", "bf16"})
     for (const bool shares : {false, true}) {
-      const Run run = make_run("bahdanau", shares ? "gru" : "lstm", precision);
+      const MatmulPrecisionScope products(precision == "bf16" ? MatmulPrecision::medium : MatmulPrecision::highest);
+      const Run run = make_run("bahdanau", shares ? "gru" : "lstm", precision.c_str());
       // Alone: <s>, 4, 5.
       std::vector<std::vector<double>> alone;
       for (const Ids& source : sources) {
@@ -129,6 +134,28 @@ TEST_CASE("rows go on in any order, twice or not at all, beside new sentences, w
       const Tensor third = inference.step({5, 5}, std::vector<Segment>{segments[4], segments[1]}).logits;
       CHECK(row(third, 0, 9) == alone[2]);
       CHECK(row(third, 1, 9) == alone[3]);
+    }
+}
+
+TEST_CASE("at medium precision the logits are f32's up to bf16's rounding, those of f64 are not rounded") {
+  for (const char* precision : {"f32", "f64"})
+    for (const char* cell : {"gru", "lstm", "rnn"}) {
+      const Run run = make_run("sdp", cell, precision, "projected");
+      const auto logits = [&](MatmulPrecision products) {
+        const MatmulPrecisionScope scope(products);
+        Inference inference(run);
+        inference.encode({}, sources, false);
+        inference.arrange(Ids{-1, -2, -3, -4});
+        return inference.step({2, 2, 2, 2}, segments_of(sources)).logits.to(DType::f64).to_vector<double>();
+      };
+      const auto exact = logits(MatmulPrecision::highest), rounded = logits(MatmulPrecision::medium);
+      double largest = 0, difference = 0;
+      for (std::size_t i = 0; i < exact.size(); ++i) {
+        largest = std::max(largest, std::abs(exact[i]));
+        difference = std::max(difference, std::abs(exact[i] - rounded[i]));
+      }
+      CHECK(difference < 0.02 * largest);
+      CHECK((difference > 0) == (precision == std::string("f32")));
     }
 }
 

@@ -60,11 +60,16 @@ TEST_CASE("a line out for each line in, the empty one included") {
 
 TEST_CASE("the text does not depend on the batch") {
   const std::string input = small_corpus().source_lines() + "\n" + small_corpus().source_lines();
-  const std::string by_one = translated(input, {"--batch", "1"});
-  CHECK(lines_of(by_one).size() == 81);
-  CHECK(translated(input, {"--batch", "7"}) == by_one);
-  CHECK(translated(input, {"--batch", "64"}) == by_one);
-  CHECK(translated(input, {"--threads", "2"}) == by_one);
+  for (const char* precision : {"f32", "bf16"}) {
+    const auto with = [&](const char* option, const char* value) {
+      return translated(input, {option, value, "--precision", precision});
+    };
+    const std::string by_one = with("--batch", "1");
+    CHECK(lines_of(by_one).size() == 81);
+    CHECK(with("--batch", "7") == by_one);
+    CHECK(with("--batch", "64") == by_one);
+    CHECK(with("--threads", "2") == by_one);
+  }
 }
 
 TEST_CASE("a line comes out before the next is in") {

@@ -158,7 +158,7 @@ train_job() { # train_job JOB ATTENTION OPTION...
 }
 
 translate_job() { # translate_job JOB CASE OURS_EXTRA TORCH_EXTRA
-  local job=$1 case=$2 precision ours_here=$1
+  local job=$1 case=$2 precision ours_here=$1 ours_bf16=-
   local arguments
   arguments="--model $(quoted "$model") --source $(quoted "$text") --threads $threads"
   # Ours gives the speed of batches and the latency in one run.
@@ -171,12 +171,16 @@ translate_job() { # translate_job JOB CASE OURS_EXTRA TORCH_EXTRA
     ours_here=-
   else
     measure "$ours_here" "$ours decode --json $arguments --batch 64 $3"
+    if can bench decode -- bf16; then
+      ours_bf16=$ours_here-bf16
+      measure "$ours_bf16" "$ours decode --json $arguments --batch 64 --precision bf16 $3"
+    fi
   fi
   for precision in f32 medium bf16; do
     measure "$job-torch-$precision" "$torch translate-speed $arguments --batch 64 --precision $precision $4"
   done
   compare "$job" "$case" "$ours_here" "$job-torch-f32" "$job-torch-medium"
-  compare "$job" "$case,bf16" - "$job-torch-bf16"
+  compare "$job" "$case,bf16" "$ours_bf16" "$job-torch-bf16"
 }
 
 for job in "${jobs[@]}"; do
