@@ -305,17 +305,15 @@ struct Rectangle {
   using T = typename S::Source;
   using Element = typename S::Element;
   Operand<T> a, b;
-  i64 m, n;
+  i64 m, n, block;  // so many rows of a are packed at a time
   T alpha, beta;
   T* c;
   i64 ldc;
 
-  static bool few_rows(i64 m) { return m <= 2 * S::block_m; }  // a is packed whole
-  static i64 block_rows(i64 m) { return few_rows(m) ? m : S::block_m; }
   // Elements of memory for a product of k terms: a panel of b and a block of a, rounded to lines of the cache.
-  static i64 memory(i64 m, i64 k) {
+  static i64 memory(i64 block, i64 k) {
     const i64 terms = smaller(S::block_k, k);
-    return ceil_divide(PackedPanels<S>::size(terms) + ceil_divide(block_rows(m), S::rows) * S::a_elements(terms), 16) * 16;
+    return ceil_divide(PackedPanels<S>::size(terms) + ceil_divide(block, S::rows) * S::a_elements(terms), 16) * 16;
   }
   // Adds the block of terms from p on. b's panels of it are `ready`; null: each is packed just before its only use.
   void multiply(i64 p, i64 terms, const Element* ready, Element* memory) const;
@@ -323,7 +321,7 @@ struct Rectangle {
 
 template <class S>
 void Rectangle<S>::multiply(i64 p, i64 terms, const Element* ready, Element* memory) const {
-  const i64 size = PackedPanels<S>::size(terms), block = block_rows(m);
+  const i64 size = PackedPanels<S>::size(terms);
   Element* const a_packed = memory + size;
   const T kept = p == 0 ? beta : T(1);
   S::start();
@@ -337,7 +335,7 @@ void Rectangle<S>::multiply(i64 p, i64 terms, const Element* ready, Element* mem
       for (i64 q = 0; q < panels; ++q) S::pack_a(a.from(i0 + start(q), p + first), height(q), first, count, terms, a_panel(q));
     });
     const auto ahead = [&](i64 j, i64 q) {
-      if (j >= n || !few_rows(m)) return Ahead();
+      if (j >= n || m > block) return Ahead();
       return ready ? ahead_of(ready + j / S::columns * size, size * static_cast<i64>(sizeof(Element)), q, panels)
                    : ahead_of(b.from(p, j), S::columns, terms, q, panels);
     };
@@ -363,7 +361,8 @@ static void in_rectangles(Operand<T> a, Operand<T> b, const typename S::Element*
   constexpr i64 worth_waking = i64{1} << 20, most_panels = 256;
   const i64 threads = omp_in_parallel() || m * n * k < worth_waking ? 1 : omp_get_max_threads();
   // The grid is down x across. A row is packed across times, a column down times unless all share it.
-  const auto together = [&](i64 d) { return !ready && !Rectangle<S>::few_rows(ceil_divide(m, d)); };
+  const auto few_rows = [&](i64 d) { return ceil_divide(m, d) <= 2 * S::block_m; };
+  const auto together = [&](i64 d) { return !ready && !few_rows(d); };
   const auto cost = [&](i64 d) { return m / d + n / (threads / d) / (ready || together(d) ? 4 : 1); };
   i64 down = 1;
   for (i64 d = 2; d <= threads; ++d) {
@@ -373,7 +372,7 @@ static void in_rectangles(Operand<T> a, Operand<T> b, const typename S::Element*
   const i64 across = threads / down, panels = ceil_divide(n, S::columns),
             block = shared ? smaller(panels, most_panels) : panels;
   const i64 b_size = shared ? ceil_divide(block * Panels::size(smaller(S::block_k, k)), 16) * 16 : 0;
-  const i64 memory = Rectangle<S>::memory(ceil_divide(m, down), k);
+  const i64 rows = few_rows(down) ? ceil_divide(m, down) : S::block_m, memory = Rectangle<S>::memory(rows, k);
   static thread_local PackingBuffer<Element> buffer;
   Element* const packed = buffer.reserve(b_size + threads * memory);
 
@@ -384,7 +383,7 @@ static void in_rectangles(Operand<T> a, Operand<T> b, const typename S::Element*
       const i64 panel = count * (part % across) / across, j = (first + panel) * S::columns;
       const i64 j_end = smaller(n, (first + count * (part % across + 1) / across) * S::columns);
       if (i < i_end && j < j_end)
-        Rectangle<S>{a.from(i, 0), b.from(0, j), i_end - i, j_end - j, alpha, beta, c + i * ldc + j, ldc}.multiply(
+        Rectangle<S>{a.from(i, 0), b.from(0, j), i_end - i, j_end - j, rows, alpha, beta, c + i * ldc + j, ldc}.multiply(
             p, terms, b_packed ? b_packed + panel * Panels::size(terms) : nullptr, packed + b_size + part * memory);
     }
   };

@@ -67,7 +67,8 @@ static void same_bits_packed(const Way& way) {
   struct Size {
     i64 rows, n, k;
   };
-  for (const Size& size : {Size{1, 1, 1}, Size{17, 33, 31}, Size{40, 70, 2100}, Size{600, 2100, 40}, Size{128, 1536, 512}}) {
+  for (const Size& size : {Size{1, 1, 1}, Size{17, 33, 31}, Size{40, 70, 2100}, Size{600, 2100, 40}, Size{128, 1536, 512},
+                           Size{1040, 40, 4200}, Size{506, 8200, 2}}) {
     const i64 rows = size.rows, n = size.n, k = size.k, slack = 5;
     const auto x = random<float>(rows * (k + slack)), w = random<float>(n * k), y = random<float>(rows * n);
     std::vector<u32> packed(static_cast<size_t>(packed_size(n, k)));
