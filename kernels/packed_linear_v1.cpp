@@ -19,10 +19,10 @@ static void product(const T* x, i64 ld_x, const T* packed, const T* bias, bool a
                     i64 k, F f) {
   for (i64 r = 0; r < rows; ++r) {
     for (i64 j = 0; j < n; ++j) {
-      T sum = bias ? bias[j] : T(0);
-      if (accumulate) sum += y[r * ld_y + j];
+      T sum = 0;
       for (i64 i = 0; i < k; ++i) sum += f(x[r * ld_x + i]) * packed[j * k + i];
-      y[r * ld_y + j] = sum;
+      T& y_rj = y[r * ld_y + j];
+      y_rj = sum + (bias ? bias[j] : T(0)) + (accumulate ? y_rj : T(0));
     }
   }
 }

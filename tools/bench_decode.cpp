@@ -56,13 +56,14 @@ void BenchDecode::run() const {
     if (std::all_of(sentences.begin(), sentences.end(), [](const auto& words) { return words.empty(); }))
       throw_error("{} holds no sentence", source);
   }
+  const std::string precision = flags.precision_of(*run);
   const DecodeBenchmark result = bench_decode(*run, sentences, options);
   if (json) {
     nlohmann::ordered_json object = {{"model", model.empty() ? "made up" : model},
                                      {"source", source.empty() ? "made up" : source},
                                      {"batch", batch},
                                      {"beam", options.beam},
-                                     {"precision", flags.precision_of(*run)},
+                                     {"precision", precision},
                                      {"parameters", result.parameters},
                                      {"threads", result.threads},
                                      {"cpu_level", result.cpu_level},
@@ -90,7 +91,7 @@ void BenchDecode::run() const {
   print("text               {} sentences{}, {} source and {} target tokens\n", result.sentences,
         model.empty() ? ", made up, each translated into as many words" : "", result.source_tokens, result.target_tokens);
   print("model              {} attention, {} parameters, batch {}, beam {}, {}\n", run->settings.attention, result.parameters,
-        batch, options.beam, flags.precision_of(*run));
+        batch, options.beam, precision);
   print("machine            {} threads, {} routines\n", result.threads, result.cpu_level);
   print("speed              {:.0f} target tokens/s, {:.3f} s a pass (median of {})\n", result.tokens_per_second, result.seconds,
         result.passes);

@@ -63,13 +63,14 @@ TEST_CASE("each way of multiplying in bf16 agrees with v1, AMX with its instruct
 }
 
 // In one thread and in two, in one block of rows and in several, of one block of terms and of several.
-static void same_bits_packed(const Way& way) {
+static void same_bits_packed(const Way& way, i64 most_products = std::numeric_limits<i64>::max()) {
   struct Size {
     i64 rows, n, k;
   };
   for (const Size& size : {Size{1, 1, 1}, Size{17, 33, 31}, Size{40, 70, 2100}, Size{600, 2100, 40}, Size{128, 1536, 512},
                            Size{1040, 40, 4200}, Size{506, 8200, 2}}) {
     const i64 rows = size.rows, n = size.n, k = size.k, slack = 5;
+    if (rows * n * k > most_products) continue;
     const auto x = random<float>(rows * (k + slack)), w = random<float>(n * k), y = random<float>(rows * n);
     std::vector<u32> packed(static_cast<size_t>(packed_size(n, k)));
     for (const bool transposed : {false, true}) {
@@ -95,18 +96,21 @@ TEST_CASE("a weight laid out before gives the bits of one packed as it comes") {
 }
 
 TEST_CASE("so it is where f32 multiplies rounded operands") {
-  for (const Level& level : levels()) {
-    static const Routines<float>* routines;
-    routines = &level.floats;
-    same_bits_packed({level.name.c_str(), routines->gemm_bf16,
+  static const Routines<float>* routines;
+  const auto check = [](const char* name, const Routines<float>& tested, i64 most_products) {
+    routines = &tested;
+    same_bits_packed({name, routines->gemm_bf16,
                       [](bool transposed, const float* w, i64 ld, u32* packed, i64 n, i64 k) {
                         routines->pack_linear_bf16(transposed, w, ld, reinterpret_cast<float*>(packed), n, k);
                       },
                       [](const float* x, i64 ld_x, const u32* packed, float beta, float* y, i64 ld_y, i64 rows, i64 n, i64 k) {
                         routines->packed_linear_bf16(x, ld_x, reinterpret_cast<const float*>(packed), nullptr, beta != 0, y,
                                                      ld_y, rows, n, k);
-                      }});
-  }
+                      }},
+                     most_products);
+  };
+  check("v1", v1_routines<float>(), 6'000'000);
+  for (const Level& level : levels()) check(level.name.c_str(), level.floats, std::numeric_limits<i64>::max());
 }
 
 TEST_CASE("the way of multiplying in bf16 has a name and a reason") {
