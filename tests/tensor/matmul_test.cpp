@@ -272,15 +272,16 @@ TEST_CASE("constant matrices are laid out once, and their products have the same
                                                      {"columns transposed", whole.slice(1, 30, 130).transpose(0, 1)},
                                                      {"rows", whole.slice(0, 20, 90)},
                                                      {"elsewhere", other}};
-  for (const auto& [name, b] : matrices) {
-    INFO(std::string(name));
+  for (const auto& one : matrices) {
+    const Tensor& b = one.second;
+    INFO(std::string(one.first));
     const Tensor a = randn({70, b.size(0)}), tall = randn({1100, b.size(0)}), given = randn({70, b.size(1)});
-    const auto products = [&, matrix = b] {
-      std::vector<std::vector<float>> all{matmul(a, matrix).to_vector<float>(), matmul(tall, matrix).to_vector<float>(),
-                                          matmul(a.slice(0, 3, 40), matrix).to_vector<float>()};
+    const auto products = [&] {
+      std::vector<std::vector<float>> all{matmul(a, b).to_vector<float>(), matmul(tall, b).to_vector<float>(),
+                                          matmul(a.slice(0, 3, 40), b).to_vector<float>()};
       for (const double beta : {1.0, 0.5}) {
         const Tensor c = given.clone();
-        matmul_into(a, matrix, beta, c, beta);
+        matmul_into(a, b, beta, c, beta);
         all.push_back(c.to_vector<float>());
       }
       return all;
