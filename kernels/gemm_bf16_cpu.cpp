@@ -51,29 +51,15 @@ void pack_linear_bf16(bool transposed, const T* w, i64 ld_w, T* packed, i64 n, i
 }
 SEQGRAD_INSTANTIATE(pack_linear_bf16)
 
-// What the product is added to: bias, y + bias or, without a bias, zeros.
-template <class T>
-static void start_rows(const T* bias, bool accumulate, T* y, i64 ld_y, i64 rows, i64 n) {
-  parallel_rows(rows, n, [&](i64 begin, i64 end) {
-    for (i64 r = begin; r < end; ++r) {
-      T* const y_r = y + r * ld_y;
-      if (!bias) {
-        clear_row(y_r, n);
-        continue;
-      }
-      each<T>(0, n, [&](i64 j, auto lanes) {
-        const Vec<T> b = lanes.load(bias + j);
-        lanes.store(y_r + j, accumulate ? lanes.load(y_r + j) + b : b);
-      });
-    }
-  });
-}
-
 template <class T>
 void packed_linear_bf16(const T* x, i64 ld_x, const T* packed, const T* bias, bool accumulate, T* y, i64 ld_y, i64 rows, i64 n,
                         i64 k) {
   if (rows == 0 || n == 0) return;
-  if (bias || (k == 0 && !accumulate)) start_rows(bias, accumulate, y, ld_y, rows, n);
+  if (bias || (k == 0 && !accumulate)) {
+    parallel_rows(rows, n, [&](i64 begin, i64 end) {
+      for (i64 r = begin; r < end; ++r) start_row(bias, accumulate, y + r * ld_y, n);
+    });
+  }
   if (k == 0) return;
   const T beta = bias || accumulate ? T(1) : T(0);
   SEQGRAD_BF16_BY_WAY(packed_linear_bf16(x, ld_x, reinterpret_cast<const u32*>(packed), beta, y, ld_y, rows, n, k))

@@ -78,15 +78,8 @@ static void multiply_panels(i64 begin, i64 end, const T* x, const T* packed, con
   const i64 tiles = ceil_divide(rows, S::rows);
   for (i64 p = begin; p < end; ++p) {
     const i64 column = p * S::columns, real = smaller(S::columns, n - column);
-    for (i64 r = 0; bias && r < rows; ++r) {
-      T* y_r = y + r * ld_y + column;
-      each<T>(0, real, [&](i64 j, auto lanes) {
-        const Vec<T> b = lanes.load(bias + column + j);
-        lanes.store(y_r + j, accumulate ? lanes.load(y_r + j) + b : b);
-      });
-    }
-    if (k == 0 && !bias && !accumulate)
-      for (i64 r = 0; r < rows; ++r) clear_row(y + r * ld_y + column, real);
+    if (bias || (k == 0 && !accumulate))
+      for (i64 r = 0; r < rows; ++r) start_row(bias ? bias + column : nullptr, accumulate, y + r * ld_y + column, real);
     for (i64 i = 0; i < k; i += S::block_k) {
       const i64 terms = smaller(S::block_k, k - i);
       const T kept = bias || accumulate || i > 0 ? T(1) : T(0);

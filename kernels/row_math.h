@@ -70,4 +70,14 @@ SEQGRAD_INLINE void scale_row(T* y, T factor, i64 n) {
   each<T>(0, n, [&](i64 i, auto lanes) { lanes.store(y + i, lanes.load(y + i) * Vec<T>(factor)); });
 }
 
+// What a product is added to: y = bias, y + bias or, without a bias, zeros; n elements.
+template <class T>
+SEQGRAD_INLINE void start_row(const T* bias, bool accumulate, T* y, i64 n) {
+  if (!bias) return clear_row(y, n);
+  each<T>(0, n, [&](i64 j, auto lanes) {
+    const Vec<T> b = lanes.load(bias + j);
+    lanes.store(y + j, accumulate ? lanes.load(y + j) + b : b);
+  });
+}
+
 }  // namespace seqgrad::kernels::SEQGRAD_LEVEL

@@ -43,6 +43,7 @@ void Translate::check(const std::vector<std::unique_ptr<Run>>& runs) const {
   if (nbest > 0 && (heatmap || !alignments.empty()))
     throw_error("--nbest and --{} exclude each other", heatmap ? "heatmap" : "alignments");
   for (std::size_t i = 0; i < runs.size(); ++i) {
+    flags.precision_of(*runs[i]);
     const std::string& attention = runs[i]->settings.attention;
     if ((heatmap || !alignments.empty()) && attention == "none")
       throw_error("--{}: the model in {} has no attention (attention none), so it has no alignments",
@@ -63,7 +64,6 @@ void Translate::run() {
   check_search(search);
   const std::vector<std::unique_ptr<Run>> runs = open_ensemble(models);
   check(runs);
-  for (const auto& run : runs) flags.precision_of(*run);
   std::vector<const Run*> pointers;
   for (const auto& one : runs) pointers.push_back(one.get());
   Translator translator(pointers, search);

@@ -148,6 +148,8 @@ void compare(DType dtype, Batch a_batch, Batch b_batch, Batch c_batch, i64 m, i6
         }
 }
 
+}  // namespace
+
 TEST_CASE("products of every pair of layouts into every layout") {
   const i64 sizes[][3] = {{3, 4, 5}, {1, 1, 1}, {1, 4, 5}, {3, 1, 5}, {3, 4, 1}, {0, 4, 5}, {3, 0, 5}, {3, 4, 0}};
   for (const auto& size : sizes)
@@ -307,5 +309,3 @@ TEST_CASE("matrices are constant only as long as it was promised") {
   const ConstantMatrices again(b);
   CHECK(matmul(a, b).to_vector<float>()[0] == 192);
 }
-
-}  // namespace
